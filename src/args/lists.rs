@@ -1,0 +1,256 @@
+//! Any number of arguments.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+
+use super::{ArgWriter, ToArg};
+
+/// A value that is any number of arguments: see the [module](crate::args).
+///
+/// For a type of your own, write each argument in turn. Like [`ToArg`], it runs before the connection is touched.
+///
+/// ```
+/// use redefer::{ToArgs, args::ArgWriter};
+///
+/// struct Point { x: f64, y: f64 }
+///
+/// impl ToArgs for Point {
+///     fn write_args(&self, out: &mut ArgWriter<'_>) {
+///         out.arg(&self.x);
+///         out.arg(&self.y);
+///     }
+/// }
+/// ```
+pub trait ToArgs {
+    /// Writes the arguments in order.
+    fn write_args(&self, out: &mut ArgWriter<'_>);
+
+    /// Whether the arguments are all of this crate's types: see [`ToArg::DIRECT`].
+    #[doc(hidden)]
+    const DIRECT: bool = false;
+
+    /// How many there are, the same on every call. Asked only where [`DIRECT`](ToArgs::DIRECT) is true.
+    #[doc(hidden)]
+    fn count(&self) -> usize {
+        0
+    }
+}
+
+/// Any number of pairs of arguments: fields and values of a hash, keys and values of MSET, scores and members.
+///
+/// One pair is a tuple of two; several are a slice, array, vector or map of them, or [`each`] of an iterator.
+pub trait ToPairs: ToArgs {}
+
+impl<T: ToArg> ToArgs for T {
+    #[inline(always)]
+    fn write_args(&self, out: &mut ArgWriter<'_>) {
+        out.arg(self);
+    }
+    const DIRECT: bool = T::DIRECT;
+    #[inline(always)]
+    fn count(&self) -> usize {
+        1
+    }
+}
+
+/// Nothing, or one argument.
+impl<T: ToArg> ToArgs for Option<T> {
+    fn write_args(&self, out: &mut ArgWriter<'_>) {
+        if let Some(argument) = self {
+            out.arg(argument);
+        }
+    }
+    const DIRECT: bool = T::DIRECT;
+    fn count(&self) -> usize {
+        usize::from(self.is_some())
+    }
+}
+
+macro_rules! list_to_args {
+    ($([$($generics:tt)*] $type:ty),* $(,)?) => {$(
+        impl<T: ToArgs, $($generics)*> ToArgs for $type {
+            fn write_args(&self, out: &mut ArgWriter<'_>) {
+                for item in self.iter() {
+                    item.write_args(out);
+                }
+            }
+            const DIRECT: bool = T::DIRECT;
+            fn count(&self) -> usize {
+                self.iter().map(T::count).sum()
+            }
+        }
+        impl<T: ToPairs, $($generics)*> ToPairs for $type {}
+    )*};
+}
+
+list_to_args!(
+    [] &[T],
+    [] Vec<T>,
+    [] &Vec<T>,
+    [const N: usize] [T; N],
+    [const N: usize] &[T; N],
+    [] VecDeque<T>,
+    [] &VecDeque<T>,
+    [] BTreeSet<T>,
+    [] &BTreeSet<T>,
+    [S] HashSet<T, S>,
+    [S] &HashSet<T, S>,
+);
+
+macro_rules! map_to_args {
+    ($([$($generics:tt)*] $type:ty),* $(,)?) => {$(
+        impl<K: ToArg, V: ToArg, $($generics)*> ToArgs for $type {
+            fn write_args(&self, out: &mut ArgWriter<'_>) {
+                for (key, value) in self.iter() {
+                    out.arg(key);
+                    out.arg(value);
+                }
+            }
+            const DIRECT: bool = K::DIRECT && V::DIRECT;
+            fn count(&self) -> usize {
+                2 * self.len()
+            }
+        }
+        impl<K: ToArg, V: ToArg, $($generics)*> ToPairs for $type {}
+    )*};
+}
+
+map_to_args!([] BTreeMap<K, V>, [] &BTreeMap<K, V>, [S] HashMap<K, V, S>, [S] &HashMap<K, V, S>);
+
+macro_rules! tuple_to_args {
+    ($(($($name:ident $index:tt),+))*) => {$(
+        impl<$($name: ToArgs),+> ToArgs for ($($name,)+) {
+            #[inline(always)]
+            fn write_args(&self, out: &mut ArgWriter<'_>) {
+                $(self.$index.write_args(out);)+
+            }
+            const DIRECT: bool = $($name::DIRECT)&&+;
+            #[inline(always)]
+            fn count(&self) -> usize {
+                0 $(+ self.$index.count())+
+            }
+        }
+        impl<$($name: ToArgs),+> ToArgs for &($($name,)+) {
+            #[inline(always)]
+            fn write_args(&self, out: &mut ArgWriter<'_>) {
+                (**self).write_args(out);
+            }
+            const DIRECT: bool = $($name::DIRECT)&&+;
+            #[inline(always)]
+            fn count(&self) -> usize {
+                (**self).count()
+            }
+        }
+    )*};
+}
+
+tuple_to_args! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
+}
+
+impl<A: ToArg, B: ToArg> ToPairs for (A, B) {}
+impl<A: ToArg, B: ToArg> ToPairs for &(A, B) {}
+
+/// No arguments at all: `conn.command("PING", ())`.
+impl ToArgs for () {
+    fn write_args(&self, _: &mut ArgWriter<'_>) {}
+    const DIRECT: bool = true;
+    fn count(&self) -> usize {
+        0
+    }
+}
+
+/// What an iterator yields, as arguments: made by [`each`].
+pub struct Each<I>(Cell<Option<I>>);
+
+/// Takes what `items` yields as arguments, each item one ([`ToArg`]) or several ([`ToArgs`]).
+///
+/// The items are gathered before the connection is touched, so the iterator may itself read from the connection:
+///
+/// ```
+/// # fn main() -> redefer::Result<()> {
+/// # #[cfg(feature = "testing")] {
+/// # let server = redefer::testing::Server::start()?;
+/// # let conn = redefer::Connection::open(server.url())?;
+/// use redefer::{args, prelude::*};
+///
+/// conn.rpush("letters", ["a", "b"]).wait()?;
+/// let doubled = conn.lrange::<String>("letters", 0, -1).flatten().map(|letter| letter.repeat(2));
+/// assert_eq!(conn.rpush("doubled", args::each(doubled)).wait()?, 2);
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+pub fn each<I: IntoIterator<Item: ToArgs>>(items: I) -> Each<I::IntoIter> {
+    Each(Cell::new(Some(items.into_iter())))
+}
+
+impl<I: Iterator<Item: ToArgs>> ToArgs for Each<I> {
+    fn write_args(&self, out: &mut ArgWriter<'_>) {
+        for item in self.0.take().into_iter().flatten() {
+            item.write_args(out);
+        }
+    }
+}
+
+impl<I: Iterator<Item: ToPairs>> ToPairs for Each<I> {}
+
+impl<I> std::fmt::Debug for Each<I> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Each").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(list: impl ToArgs) -> (String, usize) {
+        let mut buf = Vec::new();
+        let mut out = ArgWriter::new(&mut buf, 0);
+        list.write_args(&mut out);
+        let (end, count) = (out.end().unwrap_or(0), out.count());
+        buf.truncate(end);
+        (String::from_utf8(buf).unwrap(), count)
+    }
+
+    fn check<L: ToArgs>(list: L, want: &[&str]) {
+        if L::DIRECT {
+            assert_eq!(list.count(), want.len());
+        }
+        let text: String = want.iter().map(|w| format!("${}\r\n{w}\r\n", w.len())).collect();
+        assert_eq!(written(list), (text, want.len()));
+    }
+
+    #[test]
+    fn every_kind_of_list_is_written_in_order() {
+        check("one", &["one"]);
+        check(b"bytes", &["bytes"]);
+        check(b"bytes".to_vec(), &["bytes"]);
+        check((), &[]);
+        check(Some(1), &["1"]);
+        check(None::<i64>, &[]);
+        check(("a", 1), &["a", "1"]);
+        check(["a", "b"], &["a", "b"]);
+        check(&["a", "b"][..], &["a", "b"]);
+        check(vec![String::from("a")], &["a"]);
+        check([("a", 1), ("b", 2)], &["a", "1", "b", "2"]);
+        check(BTreeMap::from([("a", 1.5), ("b", 2.0)]), &["a", "1.5", "b", "2"]);
+        check(&HashMap::from([("a", 1)]), &["a", "1"]);
+        check(("a", ["b", "c"], Some("d"), 5u64), &["a", "b", "c", "d", "5"]);
+        check(each((0..3).map(|n| n * 2)), &["0", "2", "4"]);
+        check(each([("a", 1), ("b", 2)]), &["a", "1", "b", "2"]);
+        check(Vec::<&str>::new(), &[]);
+    }
+}

@@ -1,0 +1,201 @@
+//! One argument.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The bytes of one argument.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Arg<'a> {
+    /// Bytes that are there already.
+    Bytes(&'a [u8]),
+    /// An integer, sent as text.
+    Integer(i64),
+    /// An unsigned integer, sent as text.
+    Unsigned(u64),
+    /// A double, sent as the shortest text that reads back as the same number; `inf`, `-inf` and `nan` for those.
+    Double(f64),
+    /// Bytes made for the occasion.
+    Owned(Vec<u8>),
+}
+
+impl<'a> From<&'a [u8]> for Arg<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Arg::Bytes(bytes)
+    }
+}
+
+impl<'a> From<&'a str> for Arg<'a> {
+    fn from(text: &'a str) -> Self {
+        Arg::Bytes(text.as_bytes())
+    }
+}
+
+impl From<Vec<u8>> for Arg<'_> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Arg::Owned(bytes)
+    }
+}
+
+impl From<String> for Arg<'_> {
+    fn from(text: String) -> Self {
+        Arg::Owned(text.into_bytes())
+    }
+}
+
+/// A value that can be one argument of a command: a key, a member, a payload, a number.
+///
+/// A panic in [`to_arg`](ToArg::to_arg) leaves nothing of the command behind. The method runs before the connection is
+/// touched, so it may itself use the connection.
+pub trait ToArg {
+    /// The argument's bytes.
+    fn to_arg(&self) -> Arg<'_>;
+
+    /// Whether `to_arg` is known to do nothing but look at the value, so that it may run while the connection is in
+    /// use. Only for the types of this crate.
+    #[doc(hidden)]
+    const DIRECT: bool = false;
+}
+
+macro_rules! bytes_to_arg {
+    ($($(#[$generics:meta])? $type:ty),* $(,)?) => {$(
+        impl ToArg for $type {
+            #[inline(always)]
+            fn to_arg(&self) -> Arg<'_> {
+                Arg::Bytes(self.as_ref())
+            }
+            const DIRECT: bool = true;
+        }
+    )*};
+}
+
+bytes_to_arg!(str, String, [u8], Vec<u8>);
+
+impl<const N: usize> ToArg for [u8; N] {
+    #[inline(always)]
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::Bytes(self)
+    }
+    const DIRECT: bool = true;
+}
+
+macro_rules! number_to_arg {
+    ($variant:ident: $($type:ty),*) => {$(
+        impl ToArg for $type {
+            #[inline(always)]
+            fn to_arg(&self) -> Arg<'_> {
+                Arg::$variant((*self).into())
+            }
+            const DIRECT: bool = true;
+        }
+    )*};
+}
+
+number_to_arg!(Integer: i8, i16, i32, i64, bool);
+number_to_arg!(Unsigned: u16, u32, u64);
+number_to_arg!(Double: f64);
+
+impl ToArg for isize {
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::Integer(*self as i64)
+    }
+    const DIRECT: bool = true;
+}
+
+impl ToArg for usize {
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::Unsigned(*self as u64)
+    }
+    const DIRECT: bool = true;
+}
+
+impl ToArg for f32 {
+    fn to_arg(&self) -> Arg<'_> {
+        // As text first: 0.1f32 is to be sent as 0.1, not as the double nearest to it.
+        Arg::from(double_text(format!("{self:?}")))
+    }
+    const DIRECT: bool = true;
+}
+
+impl ToArg for char {
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::from(String::from(*self))
+    }
+    const DIRECT: bool = true;
+}
+
+macro_rules! pointer_to_arg {
+    ($($pointer:ty),*) => {$(
+        impl<T: ToArg + ?Sized> ToArg for $pointer {
+            #[inline(always)]
+            fn to_arg(&self) -> Arg<'_> {
+                (**self).to_arg()
+            }
+            const DIRECT: bool = T::DIRECT;
+        }
+    )*};
+}
+
+pointer_to_arg!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
+
+impl<T: ToArg + ToOwned + ?Sized> ToArg for Cow<'_, T> {
+    #[inline]
+    fn to_arg(&self) -> Arg<'_> {
+        (**self).to_arg()
+    }
+    // `Deref` of a Cow calls `Borrow` of its owned type, which may be anybody's.
+    const DIRECT: bool = false;
+}
+
+/// A double as Redis reads it: the shortest text that reads back as the same number.
+pub(super) fn double(x: f64) -> String {
+    if x.is_infinite() {
+        return String::from(if x > 0.0 { "inf" } else { "-inf" });
+    }
+    double_text(format!("{x:?}"))
+}
+
+fn double_text(mut text: String) -> String {
+    if text.ends_with(".0") {
+        text.truncate(text.len() - 2);
+    }
+    text.make_ascii_lowercase();
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles_are_sent_as_the_shortest_text() {
+        let cases = [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (-2.5, "-2.5"),
+            (0.1, "0.1"),
+            (1e300, "1e300"),
+            (1.5e-9, "1.5e-9"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+            (f64::NAN, "nan"),
+            (f64::MAX, "1.7976931348623157e308"),
+        ];
+        for (x, text) in cases {
+            assert_eq!(double(x), text);
+        }
+        assert_eq!(0.1f32.to_arg(), Arg::Owned(b"0.1".to_vec()));
+    }
+
+    #[test]
+    fn pointers_are_what_they_point_to() {
+        assert_eq!("k".to_arg(), Arg::Bytes(b"k"));
+        assert_eq!((&&String::from("k")).to_arg(), Arg::Bytes(b"k"));
+        assert_eq!(Box::new(5i64).to_arg(), Arg::Integer(5));
+        assert_eq!(Cow::Borrowed("k").to_arg(), Arg::Bytes(b"k"));
+        assert_eq!(Arc::<str>::from("k").to_arg(), Arg::Bytes(b"k"));
+        assert_eq!(true.to_arg(), Arg::Integer(1));
+    }
+}

@@ -1,0 +1,130 @@
+//! Many commands, one outcome.
+
+use std::fmt;
+
+use crate::args::{Arguments, Command, ToArgs};
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::execute::Execute;
+use crate::reply::{MultiBulk, Queued};
+use crate::values::FromReply;
+
+/// A scoped batch of pipelined commands, made by [`Connection::batch`].
+///
+/// Commands are issued on the batch as on a connection and gather in the connection's own buffer, which is sent whenever
+/// it has [`write_batch`](crate::Config::write_batch) bytes: a batch of millions runs in constant memory. Its handles are
+/// [`Queued`]: dropped they cost nothing, and kept they can be waited for at once or after [`finish`](Batch::finish).
+///
+/// ```
+/// # fn main() -> redefer::Result<()> {
+/// # #[cfg(feature = "testing")] {
+/// # let server = redefer::testing::Server::start()?;
+/// # let conn = redefer::Connection::open(server.url())?;
+/// use redefer::prelude::*;
+///
+/// let batch = conn.batch();
+/// for n in 0..1000 {
+///     batch.set(n, "value");
+/// }
+/// let total = batch.dbsize();
+/// batch.finish()?;
+/// assert_eq!(total.wait()?, 1000);
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// There is one batch at a time on a connection: commands of a second one fail with [`Error::Refused`], as does its
+/// `finish`. The connection itself can be used beside it.
+///
+/// # Drop
+///
+/// Like [`finish`](Batch::finish), except that an error goes to the connection's account. While the thread is panicking
+/// it does no I/O.
+#[must_use = "`finish` sends the batch and tells whether it failed; drop does so in silence"]
+pub struct Batch<'c> {
+    conn: &'c Connection,
+    /// The number of the batch, or why there is none.
+    id: Result<u64>,
+}
+
+impl Connection {
+    /// Begins a batch of pipelined commands. Never blocks; nothing is sent yet.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch { conn: self, id: self.open_batch() }
+    }
+}
+
+impl<'c> Batch<'c> {
+    /// Sends what is left of the batch, reads every reply, and returns the first error of a command whose handle was
+    /// dropped: [`Error::Batch`] with its position and how many failed. Replies whose handles live are kept for them,
+    /// and so are their errors.
+    ///
+    /// Blocks for at most [`Config::timeout`](crate::Config::timeout).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Batch`], [`Error::Timeout`], [`Error::ConnectionLost`].
+    pub fn finish(self) -> Result<()> {
+        let batch = std::mem::ManuallyDrop::new(self);
+        batch.close(true)
+    }
+
+    fn close(&self, wait: bool) -> Result<()> {
+        match &self.id {
+            Ok(id) => self.conn.close_batch(*id, wait),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    #[inline]
+    fn issue(&self, issue: impl FnOnce(&'c Connection) -> u64) -> u64 {
+        match &self.id {
+            Ok(_) => {
+                let place = issue(self.conn);
+                self.conn.add_to_batch(place);
+                place
+            }
+            Err(error) => self.conn.born_failed(error.clone()),
+        }
+    }
+}
+
+impl<'c> Execute for &Batch<'c> {
+    type Reply<T: FromReply> = Queued<'c, T>;
+    type MultiBulk<T: FromReply> = MultiBulk<'c, T>;
+
+    fn command<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> Queued<'c, T> {
+        Queued::new(self.conn, self.issue(|conn| conn.issue_named(name, arguments)))
+    }
+
+    #[inline]
+    fn execute<T: FromReply, A: Arguments>(self, command: Command<A>) -> Queued<'c, T> {
+        Queued::new(self.conn, self.issue(|conn| conn.issue(&command)))
+    }
+
+    #[inline]
+    fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> MultiBulk<'c, T> {
+        MultiBulk::new(self.conn, self.issue(|conn| conn.issue(&command)))
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        if self.id.is_err() {
+            return;
+        }
+        if let Err(error) = self.close(!std::thread::panicking()) {
+            // A timeout or a lost connection is no error of a reply, and shows wherever the connection is used next.
+            if let Error::Batch(_) = error {
+                self.conn.unseen(error);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Batch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").finish_non_exhaustive()
+    }
+}

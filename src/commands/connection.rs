@@ -1,0 +1,437 @@
+//! The connection itself, and the other clients of the server.
+
+use std::time::Duration;
+
+use super::time::Millis;
+use crate::args::{Arg, ArgWriter, ToArg, ToArgs, cmd};
+use crate::execute::Execute;
+use crate::values::{FromReply, Value};
+
+/// Commands on connections.
+///
+/// Left out: CLIENT REPLY, HELLO, RESET and QUIT, which the queue of replies cannot bear; AUTH and SELECT, which
+/// [`Connection`](crate::Connection) itself has; CLIENT TRACKING, CLIENT CACHING, CLIENT CAPA and CLIENT IMPORT-SOURCE,
+/// which change how the server treats the connection and can be issued with [`command`](Execute::command).
+pub trait ConnectionCommands: Execute {
+    /// The name of this connection; nil if it has none.
+    ///
+    /// [CLIENT GETNAME](https://redis.io/docs/latest/commands/client-getname/)
+    fn client_getname(self) -> Self::Reply<Option<String>> {
+        self.execute(cmd("CLIENT").arg("GETNAME"))
+    }
+
+    /// The ID of the client to which invalidation messages of this one are redirected; 0 if they come here, -1 if
+    /// tracking is off. Since 6.0.
+    ///
+    /// [CLIENT GETREDIR](https://redis.io/docs/latest/commands/client-getredir/)
+    fn client_getredir(self) -> Self::Reply<i64> {
+        self.execute(cmd("CLIENT").arg("GETREDIR"))
+    }
+
+    /// The ID of this connection, which the server gives to no other.
+    ///
+    /// [CLIENT ID](https://redis.io/docs/latest/commands/client-id/)
+    fn client_id(self) -> Self::Reply<i64> {
+        self.execute(cmd("CLIENT").arg("ID"))
+    }
+
+    /// What the server knows about this connection: fields `name=value`, apart by spaces. Since 6.2.
+    ///
+    /// [CLIENT INFO](https://redis.io/docs/latest/commands/client-info/)
+    fn client_info(self) -> Self::Reply<String> {
+        self.execute(cmd("CLIENT").arg("INFO"))
+    }
+
+    /// Closes the connection of the client with this address, `ip:port` or the path of a unix socket. An error if there
+    /// is none. On one's own address the server answers first.
+    ///
+    /// [CLIENT KILL](https://redis.io/docs/latest/commands/client-kill/)
+    fn client_kill(self, address: impl ToArg) -> Self::Reply<()> {
+        self.execute(cmd("CLIENT").arg("KILL").arg(address))
+    }
+
+    /// Closes the connections of all clients that meet all of these conditions. The reply is how many there were. A
+    /// filter without conditions is an error here, before anything is sent.
+    ///
+    /// [CLIENT KILL](https://redis.io/docs/latest/commands/client-kill/)
+    fn client_kill_with(self, filter: ClientKillFilter) -> Self::Reply<i64> {
+        self.execute(cmd("CLIENT").arg("KILL").args(filter))
+    }
+
+    /// What the server knows about its connections: a line for each, with fields `name=value`, apart by spaces.
+    ///
+    /// [CLIENT LIST](https://redis.io/docs/latest/commands/client-list/)
+    fn client_list(self) -> Self::Reply<String> {
+        self.execute(cmd("CLIENT").arg("LIST"))
+    }
+
+    /// Like [`client_list`](ConnectionCommands::client_list), but only some of the connections.
+    ///
+    /// [CLIENT LIST](https://redis.io/docs/latest/commands/client-list/)
+    fn client_list_with(self, options: ClientListOptions) -> Self::Reply<String> {
+        self.execute(cmd("CLIENT").arg("LIST").options(options))
+    }
+
+    /// Whether this connection is left out when clients are evicted for their memory. Since 7.0.
+    ///
+    /// [CLIENT NO-EVICT](https://redis.io/docs/latest/commands/client-no-evict/)
+    fn client_no_evict(self, on: bool) -> Self::Reply<()> {
+        self.execute(cmd("CLIENT").arg("NO-EVICT").arg(on_off(on)))
+    }
+
+    /// Whether the commands of this connection leave alone how recently and how often a key was used. Since 7.2.
+    ///
+    /// [CLIENT NO-TOUCH](https://redis.io/docs/latest/commands/client-no-touch/)
+    fn client_no_touch(self, on: bool) -> Self::Reply<()> {
+        self.execute(cmd("CLIENT").arg("NO-TOUCH").arg(on_off(on)))
+    }
+
+    /// Holds the commands of all clients up for this time, rounded up to milliseconds. The reply comes at once; what is
+    /// issued behind it, on this connection too, waits. The timeout of a wait does not know of that.
+    ///
+    /// [CLIENT PAUSE](https://redis.io/docs/latest/commands/client-pause/)
+    fn client_pause(self, time: Duration) -> Self::Reply<()> {
+        self.execute(cmd("CLIENT").arg("PAUSE").arg(Millis(time)))
+    }
+
+    /// Like [`client_pause`](ConnectionCommands::client_pause), for all commands or only for those that write. Since
+    /// 6.2.
+    ///
+    /// [CLIENT PAUSE](https://redis.io/docs/latest/commands/client-pause/)
+    fn client_pause_with(self, time: Duration, mode: PauseMode) -> Self::Reply<()> {
+        self.execute(cmd("CLIENT").arg("PAUSE").arg(Millis(time)).arg(mode))
+    }
+
+    /// Tells the server about the library that uses this connection. Since 7.2.
+    ///
+    /// This crate does so for itself when it connects. A framework on top of it may call itself `redefer(framework)`.
+    ///
+    /// [CLIENT SETINFO](https://redis.io/docs/latest/commands/client-setinfo/)
+    fn client_setinfo(self, attribute: ClientAttribute, value: impl ToArg) -> Self::Reply<()> {
+        self.execute(cmd("CLIENT").arg("SETINFO").arg(attribute).arg(value))
+    }
+
+    /// Names this connection; an empty name takes its name away. No spaces.
+    ///
+    /// [CLIENT SETNAME](https://redis.io/docs/latest/commands/client-setname/)
+    fn client_setname(self, name: impl ToArg) -> Self::Reply<()> {
+        self.execute(cmd("CLIENT").arg("SETNAME").arg(name))
+    }
+
+    /// How the server tracks which keys this connection has read: a map of `flags`, `redirect` and `prefixes`. Since
+    /// 6.2.
+    ///
+    /// [CLIENT TRACKINGINFO](https://redis.io/docs/latest/commands/client-trackinginfo/)
+    fn client_trackinginfo(self) -> Self::Reply<Value> {
+        self.execute(cmd("CLIENT").arg("TRACKINGINFO"))
+    }
+
+    /// Ends the blocking command of another connection as if its time was up. The reply is whether there was one.
+    ///
+    /// [CLIENT UNBLOCK](https://redis.io/docs/latest/commands/client-unblock/)
+    fn client_unblock(self, id: i64) -> Self::Reply<bool> {
+        self.execute(cmd("CLIENT").arg("UNBLOCK").arg(id))
+    }
+
+    /// Like [`client_unblock`](ConnectionCommands::client_unblock), and says what the other connection gets.
+    ///
+    /// [CLIENT UNBLOCK](https://redis.io/docs/latest/commands/client-unblock/)
+    fn client_unblock_with(self, id: i64, answer: UnblockAnswer) -> Self::Reply<bool> {
+        self.execute(cmd("CLIENT").arg("UNBLOCK").arg(id).arg(answer))
+    }
+
+    /// Ends what [`client_pause_with`](ConnectionCommands::client_pause_with) began with [`PauseMode::Write`]. While all
+    /// commands are held up, so is this one. Since 6.2.
+    ///
+    /// [CLIENT UNPAUSE](https://redis.io/docs/latest/commands/client-unpause/)
+    fn client_unpause(self) -> Self::Reply<()> {
+        self.execute(cmd("CLIENT").arg("UNPAUSE"))
+    }
+
+    /// The same message again.
+    ///
+    /// [ECHO](https://redis.io/docs/latest/commands/echo/)
+    fn echo<T: FromReply>(self, message: impl ToArg) -> Self::Reply<T> {
+        self.execute(cmd("ECHO").arg(message))
+    }
+
+    /// Nothing but a reply.
+    ///
+    /// [PING](https://redis.io/docs/latest/commands/ping/)
+    #[inline]
+    fn ping(self) -> Self::Reply<()> {
+        self.execute(cmd("PING"))
+    }
+
+    /// The same message again.
+    ///
+    /// [PING](https://redis.io/docs/latest/commands/ping/)
+    fn ping_message<T: FromReply>(self, message: impl ToArg) -> Self::Reply<T> {
+        self.execute(cmd("PING").arg(message))
+    }
+}
+
+fn on_off(on: bool) -> &'static str {
+    if on { "ON" } else { "OFF" }
+}
+
+/// What a client is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ClientType {
+    /// Ordinary clients, those that monitor included.
+    Normal,
+    /// A primary, as its replicas see it.
+    Master,
+    /// Replicas.
+    Replica,
+    /// Clients with subscriptions.
+    PubSub,
+}
+
+impl ToArg for ClientType {
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::from(match self {
+            ClientType::Normal => "NORMAL",
+            ClientType::Master => "MASTER",
+            ClientType::Replica => "REPLICA",
+            ClientType::PubSub => "PUBSUB",
+        })
+    }
+    const DIRECT: bool = true;
+}
+
+/// Which clients to list: see [`client_list_with`](ConnectionCommands::client_list_with).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientListOptions {
+    client_type: Option<ClientType>,
+    ids: Vec<i64>,
+}
+
+impl ClientListOptions {
+    /// All of them.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Only those of this type. Redis takes a type or IDs, and not both.
+    pub fn client_type(mut self, client_type: ClientType) -> Self {
+        self.client_type = Some(client_type);
+        self
+    }
+
+    /// Only those with one of these IDs. Since 6.2.
+    pub fn ids(mut self, ids: impl IntoIterator<Item = i64>) -> Self {
+        self.ids.extend(ids);
+        self
+    }
+
+    fn arguments(&self) -> impl ToArgs {
+        let id = (!self.ids.is_empty()).then_some("ID");
+        (self.client_type.map(|_| "TYPE"), self.client_type, id, &self.ids)
+    }
+}
+
+/// Which clients to disconnect: see [`client_kill_with`](ConnectionCommands::client_kill_with).
+///
+/// The connection that asks is spared unless [`skip_me`](ClientKillFilter::skip_me) says otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientKillFilter {
+    id: Option<i64>,
+    client_type: Option<ClientType>,
+    user: Option<String>,
+    address: Option<String>,
+    local_address: Option<String>,
+    skip_me: Option<bool>,
+    max_age: Option<Duration>,
+}
+
+impl ClientKillFilter {
+    /// No conditions yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The client with this ID.
+    pub fn id(mut self, id: i64) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// Clients of this type.
+    pub fn client_type(mut self, client_type: ClientType) -> Self {
+        self.client_type = Some(client_type);
+        self
+    }
+
+    /// Clients that are logged in as this user. Since 6.0.
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// The client with this address, `ip:port` or the path of a unix socket.
+    pub fn address(mut self, address: impl Into<String>) -> Self {
+        self.address = Some(address.into());
+        self
+    }
+
+    /// Clients that came to this address of the server's, `ip:port`. Since 6.2.
+    pub fn local_address(mut self, address: impl Into<String>) -> Self {
+        self.local_address = Some(address.into());
+        self
+    }
+
+    /// Whether the connection that asks is spared. Unless given, it is.
+    pub fn skip_me(mut self, skip: bool) -> Self {
+        self.skip_me = Some(skip);
+        self
+    }
+
+    /// Clients that have been connected for at least this time, rounded up to seconds. Since Redis 7.4 and Valkey 8.0.
+    pub fn max_age(mut self, age: Duration) -> Self {
+        self.max_age = Some(age);
+        self
+    }
+
+    fn arguments(&self) -> impl ToArgs {
+        let skip_me = self.skip_me.map(|skip| if skip { "YES" } else { "NO" });
+        let age = self.max_age.map(|age| age.as_secs().saturating_add(u64::from(age.subsec_nanos() > 0)));
+        (
+            (self.id.map(|_| "ID"), self.id),
+            (self.client_type.map(|_| "TYPE"), self.client_type),
+            (self.user.as_ref().map(|_| "USER"), self.user.as_ref()),
+            (self.address.as_ref().map(|_| "ADDR"), self.address.as_ref()),
+            (self.local_address.as_ref().map(|_| "LADDR"), self.local_address.as_ref()),
+            (skip_me.map(|_| "SKIPME"), skip_me),
+            (age.map(|_| "MAXAGE"), age),
+        )
+    }
+}
+
+macro_rules! options_to_args {
+    ($($type:ty),*) => {$(
+        impl ToArgs for $type {
+            fn write_args(&self, out: &mut ArgWriter<'_>) {
+                self.arguments().write_args(out);
+            }
+            const DIRECT: bool = true;
+            fn count(&self) -> usize {
+                self.arguments().count()
+            }
+        }
+    )*};
+}
+
+options_to_args!(ClientListOptions, ClientKillFilter);
+
+/// What [`client_pause_with`](ConnectionCommands::client_pause_with) holds up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PauseMode {
+    /// Commands that may write.
+    Write,
+    /// All commands.
+    All,
+}
+
+impl ToArg for PauseMode {
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::from(match self {
+            PauseMode::Write => "WRITE",
+            PauseMode::All => "ALL",
+        })
+    }
+    const DIRECT: bool = true;
+}
+
+/// What a blocking command answers that [`client_unblock_with`](ConnectionCommands::client_unblock_with) ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnblockAnswer {
+    /// The same as when its time is up, mostly nil.
+    Timeout,
+    /// The error `UNBLOCKED`.
+    Error,
+}
+
+impl ToArg for UnblockAnswer {
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::from(match self {
+            UnblockAnswer::Timeout => "TIMEOUT",
+            UnblockAnswer::Error => "ERROR",
+        })
+    }
+    const DIRECT: bool = true;
+}
+
+/// What [`client_setinfo`](ConnectionCommands::client_setinfo) can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ClientAttribute {
+    /// The name of the library.
+    LibName,
+    /// The version of the library.
+    LibVer,
+}
+
+impl ToArg for ClientAttribute {
+    fn to_arg(&self) -> Arg<'_> {
+        Arg::from(match self {
+            ClientAttribute::LibName => "LIB-NAME",
+            ClientAttribute::LibVer => "LIB-VER",
+        })
+    }
+    const DIRECT: bool = true;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recorder::Recorder;
+    use super::*;
+
+    impl ConnectionCommands for Recorder {}
+
+    #[test]
+    fn connection_commands_are_encoded() {
+        let on = Recorder;
+        assert_eq!(on.client_getname(), "CLIENT GETNAME");
+        assert_eq!(on.client_getredir(), "CLIENT GETREDIR");
+        assert_eq!(on.client_id(), "CLIENT ID");
+        assert_eq!(on.client_info(), "CLIENT INFO");
+        assert_eq!(on.client_kill("1.1.1.1:1"), "CLIENT KILL 1.1.1.1:1");
+        assert_eq!(on.client_list(), "CLIENT LIST");
+        assert_eq!(on.client_no_evict(true), "CLIENT NO-EVICT ON");
+        assert_eq!(on.client_no_touch(false), "CLIENT NO-TOUCH OFF");
+        assert_eq!(on.client_pause(Duration::from_micros(1_500)), "CLIENT PAUSE 2");
+        assert_eq!(on.client_pause_with(Duration::from_secs(1), PauseMode::Write), "CLIENT PAUSE 1000 WRITE");
+        assert_eq!(on.client_pause_with(Duration::ZERO, PauseMode::All), "CLIENT PAUSE 0 ALL");
+        assert_eq!(on.client_setinfo(ClientAttribute::LibName, "redefer(x)"), "CLIENT SETINFO LIB-NAME redefer(x)");
+        assert_eq!(on.client_setinfo(ClientAttribute::LibVer, "1"), "CLIENT SETINFO LIB-VER 1");
+        assert_eq!(on.client_setname("me"), "CLIENT SETNAME me");
+        assert_eq!(on.client_trackinginfo(), "CLIENT TRACKINGINFO");
+        assert_eq!(on.client_unblock(7), "CLIENT UNBLOCK 7");
+        assert_eq!(on.client_unblock_with(7, UnblockAnswer::Timeout), "CLIENT UNBLOCK 7 TIMEOUT");
+        assert_eq!(on.client_unblock_with(7, UnblockAnswer::Error), "CLIENT UNBLOCK 7 ERROR");
+        assert_eq!(on.client_unpause(), "CLIENT UNPAUSE");
+        assert_eq!(on.echo::<String>("x"), "ECHO x");
+        assert_eq!(on.ping(), "PING");
+        assert_eq!(on.ping_message::<String>("x"), "PING x");
+    }
+
+    #[test]
+    fn clients_are_listed_and_killed_by_conditions() {
+        let on = Recorder;
+        assert_eq!(on.client_list_with(ClientListOptions::new()), "CLIENT LIST");
+        assert_eq!(on.client_list_with(ClientListOptions::new().ids([1, 2]).ids([3])), "CLIENT LIST ID 1 2 3");
+        let replicas = ClientListOptions::new().client_type(ClientType::Replica);
+        assert_eq!(on.client_list_with(replicas), "CLIENT LIST TYPE REPLICA");
+
+        assert_eq!(on.client_kill_with(ClientKillFilter::new()), "(an empty list)");
+        let filter = ClientKillFilter::new().id(5).client_type(ClientType::PubSub).user("bob").skip_me(false);
+        assert_eq!(on.client_kill_with(filter), "CLIENT KILL ID 5 TYPE PUBSUB USER bob SKIPME NO");
+        let filter = ClientKillFilter::new().address("a:1").local_address("b:2").max_age(Duration::from_millis(1_001));
+        assert_eq!(on.client_kill_with(filter.skip_me(true)), "CLIENT KILL ADDR a:1 LADDR b:2 SKIPME YES MAXAGE 2");
+        let kinds = [ClientType::Normal, ClientType::Master].map(|kind| ClientKillFilter::new().client_type(kind));
+        let texts = kinds.map(|filter| on.client_kill_with(filter).text);
+        assert_eq!(texts, ["CLIENT KILL TYPE NORMAL", "CLIENT KILL TYPE MASTER"]);
+    }
+}

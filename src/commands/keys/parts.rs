@@ -1,0 +1,243 @@
+//! What the options of commands are made of: flags, names with values, times.
+
+use std::time::{Duration, SystemTime};
+
+use crate::args::{Arg, ArgWriter, ToArg, ToArgs, ToPairs};
+use crate::resp::encode;
+
+/// A word that is there or not.
+#[derive(Debug)]
+pub(crate) struct Flag(pub(crate) &'static str, pub(crate) bool);
+
+impl ToArgs for Flag {
+    fn write_args(&self, out: &mut ArgWriter<'_>) {
+        if self.1 {
+            out.arg(self.0);
+        }
+    }
+    const DIRECT: bool = true;
+    fn count(&self) -> usize {
+        usize::from(self.1)
+    }
+}
+
+/// A word and its values, or nothing.
+#[derive(Debug)]
+pub(crate) struct Named<T>(pub(crate) &'static str, pub(crate) Option<T>);
+
+impl<T: ToArgs> ToArgs for Named<T> {
+    fn write_args(&self, out: &mut ArgWriter<'_>) {
+        if let Some(values) = &self.1 {
+            out.arg(self.0);
+            values.write_args(out);
+        }
+    }
+    const DIRECT: bool = T::DIRECT;
+    fn count(&self) -> usize {
+        self.1.as_ref().map_or(0, |values| 1 + values.count())
+    }
+}
+
+/// Options within options, or nothing.
+#[derive(Debug)]
+pub(crate) struct Maybe<'a, T>(pub(crate) Option<&'a T>);
+
+impl<'a, T> ToArgs for Maybe<'a, T>
+where
+    &'a T: ToArgs,
+{
+    fn write_args(&self, out: &mut ArgWriter<'_>) {
+        if let Some(options) = self.0 {
+            options.write_args(out);
+        }
+    }
+    const DIRECT: bool = <&'a T>::DIRECT;
+    fn count(&self) -> usize {
+        self.0.map_or(0, |options| options.count())
+    }
+}
+
+/// Makes arguments of an option type, and of a reference to one, from its method `parts`.
+macro_rules! parts_to_args {
+    ($($type:ty),* $(,)?) => {$(
+        impl $crate::args::ToArgs for $type {
+            fn write_args(&self, out: &mut $crate::args::ArgWriter<'_>) {
+                self.parts().write_args(out);
+            }
+            const DIRECT: bool = true;
+            fn count(&self) -> usize {
+                self.parts().count()
+            }
+        }
+        impl $crate::args::ToArgs for &$type {
+            fn write_args(&self, out: &mut $crate::args::ArgWriter<'_>) {
+                self.parts().write_args(out);
+            }
+            const DIRECT: bool = true;
+            fn count(&self) -> usize {
+                self.parts().count()
+            }
+        }
+    )*};
+}
+
+/// Makes one argument of an enum whose method `word` gives it.
+macro_rules! word_to_arg {
+    ($($type:ty),* $(,)?) => {$(
+        impl $crate::args::ToArg for $type {
+            #[inline]
+            fn to_arg(&self) -> $crate::args::Arg<'_> {
+                $crate::args::Arg::from(self.word())
+            }
+            const DIRECT: bool = true;
+        }
+    )*};
+}
+
+pub(crate) use {parts_to_args, word_to_arg};
+
+/// The bytes of an argument, to be kept among options.
+pub(crate) fn owned(argument: impl ToArg) -> Vec<u8> {
+    match argument.to_arg() {
+        Arg::Bytes(bytes) => bytes.to_vec(),
+        Arg::Owned(bytes) => bytes,
+        Arg::Integer(n) => itoa::Buffer::new().format(n).as_bytes().to_vec(),
+        Arg::Unsigned(n) => itoa::Buffer::new().format(n).as_bytes().to_vec(),
+        Arg::Double(_) => {
+            let mut buf = Vec::new();
+            let mut out = ArgWriter::new(&mut buf, 0);
+            out.arg(&argument);
+            let end = out.end().unwrap_or(0);
+            encode::bulk_ranges(&buf[..end], 0).next().map_or(Vec::new(), |range| buf[range].to_vec())
+        }
+    }
+}
+
+/// Pairs whose number is written before them. Those of foreign types are gathered first, since only writing them tells
+/// how many they are.
+#[derive(Debug)]
+pub(crate) struct Pairs<P> {
+    pairs: P,
+    gathered: Option<Vec<u8>>,
+    count: usize,
+}
+
+impl<P: ToPairs> Pairs<P> {
+    pub(crate) fn new(pairs: P) -> Self {
+        if P::DIRECT {
+            let count = pairs.count();
+            return Pairs { pairs, gathered: None, count };
+        }
+        let mut buf = Vec::new();
+        let mut out = ArgWriter::new(&mut buf, 0);
+        pairs.write_args(&mut out);
+        // With one that is too long, none are written, and the command is refused.
+        let (end, count) = out.end().map_or((0, 0), |end| (end, out.count()));
+        buf.truncate(end);
+        Pairs { pairs, gathered: Some(buf), count }
+    }
+
+    /// How many pairs there are.
+    pub(crate) fn len(&self) -> usize {
+        self.count / 2
+    }
+}
+
+impl<P: ToPairs> ToArgs for Pairs<P> {
+    fn write_args(&self, out: &mut ArgWriter<'_>) {
+        match &self.gathered {
+            None => self.pairs.write_args(out),
+            Some(bytes) => encode::bulk_ranges(bytes, 0).for_each(|range| out.arg(&bytes[range])),
+        }
+    }
+    const DIRECT: bool = true;
+    fn count(&self) -> usize {
+        self.count
+    }
+}
+
+/// Whole milliseconds, rounded up so that nothing ends before its time.
+pub(crate) fn millis(time: Duration) -> i64 {
+    let whole = time.as_secs().saturating_mul(1000);
+    let part = time.subsec_nanos().div_ceil(1_000_000);
+    i64::try_from(whole.saturating_add(part.into())).unwrap_or(i64::MAX)
+}
+
+/// Whole seconds, rounded up.
+pub(crate) fn seconds(time: Duration) -> i64 {
+    let part = u64::from(time.subsec_nanos() > 0);
+    i64::try_from(time.as_secs().saturating_add(part)).unwrap_or(i64::MAX)
+}
+
+/// Milliseconds since the epoch, rounded up.
+pub(crate) fn unix_millis(time: SystemTime) -> i64 {
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => millis(after),
+        Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |n| -n),
+    }
+}
+
+/// Seconds since the epoch, rounded up.
+pub(crate) fn unix_seconds(time: SystemTime) -> i64 {
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => seconds(after),
+        Err(before) => i64::try_from(before.duration().as_secs()).map_or(i64::MIN, |n| -n),
+    }
+}
+
+/// A timeout in milliseconds as servers take it, where zero is for ever or has another meaning of its own: nothing is
+/// zero, and any time is at least 1.
+pub(crate) fn timeout_millis(time: Option<Duration>) -> i64 {
+    time.map_or(0, |time| millis(time).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::each;
+
+    #[test]
+    fn times_are_rounded_up_to_the_unit() {
+        let cases = [(0, 0, 0), (1, 1, 1), (1_000_000, 1, 1), (1_000_001, 2, 1), (1_500_000_000, 1500, 2)];
+        for (nanos, ms, s) in cases {
+            let time = Duration::from_nanos(nanos);
+            assert_eq!((millis(time), seconds(time)), (ms, s), "{time:?}");
+            let time = SystemTime::UNIX_EPOCH + time;
+            assert_eq!((unix_millis(time), unix_seconds(time)), (ms, s), "{time:?}");
+        }
+        assert_eq!((millis(Duration::MAX), seconds(Duration::MAX)), (i64::MAX, i64::MAX));
+        let before = SystemTime::UNIX_EPOCH - Duration::from_micros(2_999_900);
+        assert_eq!((unix_millis(before), unix_seconds(before)), (-2999, -2));
+    }
+
+    #[test]
+    fn a_timeout_of_zero_is_not_for_ever() {
+        assert_eq!(timeout_millis(None), 0);
+        assert_eq!(timeout_millis(Some(Duration::ZERO)), 1);
+        assert_eq!(timeout_millis(Some(Duration::from_micros(1100))), 2);
+    }
+
+    #[test]
+    fn every_kind_of_argument_can_be_kept() {
+        assert_eq!(owned("a"), b"a");
+        assert_eq!(owned(String::from("a")), b"a");
+        assert_eq!(owned(-7), b"-7");
+        assert_eq!(owned(u64::MAX), b"18446744073709551615");
+        assert_eq!(owned(0.5), b"0.5");
+        assert_eq!(owned('x'), b"x");
+    }
+
+    #[test]
+    fn pairs_are_counted_with_or_without_writing_them() {
+        let direct = Pairs::new([("a", 1), ("b", 2)]);
+        let gathered = Pairs::new(each([("a", 1), ("b", 2)]));
+        for (len, count) in [(direct.len(), direct.count()), (gathered.len(), gathered.count())] {
+            assert_eq!((len, count), (2, 4));
+        }
+        let mut buf = Vec::new();
+        let mut out = ArgWriter::new(&mut buf, 0);
+        gathered.write_args(&mut out);
+        let end = out.end().unwrap();
+        assert_eq!(&buf[..end], b"$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n");
+    }
+}

@@ -1,0 +1,105 @@
+//! For tests: an executor that notes what would be sent, and answers nothing.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use crate::args::{ArgWriter, Arguments, Block, Command, ToArgs};
+use crate::commands::{Elements, Execute, Handle};
+use crate::error::{Error, Result, WaitError};
+use crate::resp::encode;
+use crate::values::FromReply;
+
+/// Notes the command that was issued last.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    sent: RefCell<String>,
+}
+
+/// What `issue` sends: its words, with keys in brackets. A command that may block ends in `~` and for how long, and one
+/// that is refused for an empty list is `refused`.
+pub(crate) fn sent<R>(issue: impl FnOnce(&Recorder) -> R) -> String {
+    let recorder = Recorder::default();
+    issue(&recorder);
+    recorder.sent.into_inner()
+}
+
+impl Recorder {
+    fn note<A: Arguments>(&self, command: &Command<A>) {
+        let (mut buf, mut keys) = (Vec::new(), Vec::new());
+        let mut out = ArgWriter::noting_keys(&mut buf, 0, &mut keys);
+        if command.arguments().write(&mut out).is_err() {
+            *self.sent.borrow_mut() = String::from("refused");
+            return;
+        }
+        let (count, end) = (out.count(), out.end().expect("nothing is too long"));
+        if A::DIRECT {
+            assert_eq!(command.arguments().count(), count, "{}: the count is what is written", command.name());
+        }
+        let mut words = vec![command.name().to_owned()];
+        for range in encode::bulk_ranges(&buf[..end], 0) {
+            let word = String::from_utf8_lossy(&buf[range.clone()]);
+            words.push(if keys.contains(&range) { format!("[{word}]") } else { word.into_owned() });
+        }
+        assert_eq!(words.len(), count + 1);
+        match command.block() {
+            None => {}
+            Some(Block::For(time)) => words.push(format!("~{time:?}")),
+            Some(Block::Forever) => words.push("~".to_owned()),
+        }
+        *self.sent.borrow_mut() = words.join(" ");
+    }
+}
+
+impl Execute for &Recorder {
+    type Reply<T: FromReply> = Unanswered<T>;
+    type MultiBulk<T: FromReply> = Unanswered<T>;
+
+    fn command<T: FromReply>(self, _: &str, _: impl ToArgs) -> Unanswered<T> {
+        Unanswered(PhantomData)
+    }
+
+    fn execute<T: FromReply, A: Arguments>(self, command: Command<A>) -> Unanswered<T> {
+        self.note(&command);
+        Unanswered(PhantomData)
+    }
+
+    fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> Unanswered<T> {
+        self.note(&command);
+        Unanswered(PhantomData)
+    }
+}
+
+/// The handle of a reply that never comes.
+#[derive(Debug)]
+pub(crate) struct Unanswered<T>(PhantomData<T>);
+
+impl<T> Handle<T> for Unanswered<T> {
+    fn wait(self) -> Result<T> {
+        Err(Error::Timeout)
+    }
+    fn wait_timeout(self, _: Duration) -> Result<T, WaitError<Self>> {
+        Err(WaitError::Timeout(self))
+    }
+    fn is_ready(&self) -> Result<bool> {
+        Ok(false)
+    }
+    fn detach(self) {}
+}
+
+impl<T> Iterator for Unanswered<T> {
+    type Item = Result<T>;
+    fn next(&mut self) -> Option<Result<T>> {
+        Some(Err(Error::Timeout))
+    }
+}
+
+impl<T> Elements<T> for Unanswered<T> {
+    fn wait<C: FromIterator<T>>(self) -> Result<C> {
+        Err(Error::Timeout)
+    }
+    fn len(&mut self) -> Result<Option<usize>> {
+        Err(Error::Timeout)
+    }
+    fn detach(self) {}
+}

@@ -1,0 +1,558 @@
+//! The state of a connection, and how a command gets its place and its bytes into it.
+//!
+//! The other parts of the engine are in the files beside this one: `traffic` moves bytes between the buffers and the
+//! socket, `settle` puts each reply where it belongs, `elements` reads an aggregate piece by piece, and `groups` knows
+//! the transactions.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::batches::BatchRecord;
+use super::config::{Config, SendWhen};
+use super::deadline::Deadline;
+use super::elements::{Rest, Streaming};
+use super::groups::{Groups, State};
+use super::input::Input;
+use super::output::Output;
+use super::place::{self, Place};
+use super::queue::{Mark, Ring, Store};
+use super::stats::Stats;
+use super::stream::Stream;
+use crate::args::{ArgWriter, Arguments, Block, Command};
+use crate::error::{ConnectionLost, Error, Result, Sent};
+use crate::resp::Scanner;
+
+/// Servers answer a blocking command a little after its time.
+const SLACK: Duration = Duration::from_millis(250);
+
+/// How long a gathered command may wait for company.
+const GATHER: Duration = Duration::from_millis(1);
+
+/// How long the drop of a connection waits for the server to close its side.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// At every how many commands the clock is read while commands gather; see [`Engine::after_issue`].
+const CLOCK_EVERY: u64 = 16;
+
+pub(crate) struct Engine {
+    /// The next place on the wire, while a waiting handle may take its reply at once; else [`place::NONE`]. This one
+    /// comparison is the whole fast path: whatever is out of the ordinary makes it fail.
+    pub(super) head: u64,
+    /// The place of the reply that comes next on the wire.
+    pub(super) next: u64,
+    /// The place of the next command.
+    pub(super) issued: u64,
+    /// From this place on, issuing a command needs a look at the state of things.
+    pub(super) limit: u64,
+    pub(super) input: Input,
+    pub(super) output: Output,
+    pub(super) ring: Ring,
+    pub(super) store: Store,
+    pub(super) config: Config,
+    pub(super) stream: Stream,
+    pub(super) scanner: Scanner,
+    /// The front of the read buffer is inside a frame that is being skipped.
+    pub(super) skipping: bool,
+    /// The multi-bulk whose elements are next on the wire.
+    pub(super) streaming: Option<Streaming>,
+    /// What was left of multi-bulks that something behind them overtook.
+    pub(super) rests: Vec<(u64, Rest)>,
+    pub(super) groups: Groups,
+    pub(super) batch: Option<BatchRecord>,
+    pub(super) batches: u64,
+    /// Blocking commands whose reply has not come.
+    pub(super) blocking: VecDeque<(u64, Block)>,
+    /// SELECTs whose reply has not come, and the database each asks for.
+    pub(super) selects: VecDeque<(u64, u32)>,
+    /// Push messages, oldest first.
+    pub(super) pushes: VecDeque<Vec<u8>>,
+    /// Commands that could not be issued.
+    failures: Vec<(u64, Error)>,
+    failure_count: u64,
+    /// The first error nobody saw.
+    pub(super) account: Option<Error>,
+    /// How many of the places issued so far belong to elements of EXEC's reply, and so to no command of their own.
+    pub(super) elements: u64,
+    /// Every command before this place is in the hands of the operating system.
+    pub(super) flushed: u64,
+    /// The place of the first command since nothing was outstanding.
+    period: u64,
+    /// Since when the oldest command in the write buffer has been there.
+    gathered: Option<Instant>,
+    /// At which place the clock is read next.
+    clock_at: u64,
+    /// Something was written since the connection last stood waiting.
+    pub(super) wrote: bool,
+    /// A wait has timed out, and nothing has come since.
+    pub(super) silent: bool,
+    /// Raised by whatever clears the WATCHes of a connection.
+    pub(super) watch_generation: u64,
+    /// A WATCH guard lives.
+    pub(super) watching: bool,
+    pub(super) lost: Option<Lost>,
+    pub(super) stats: Stats,
+}
+
+/// What is known of the places whose replies will never come.
+pub(super) struct Lost {
+    cause: Error,
+    /// The command of this place, and all after it, had not been written whole.
+    unsent: u64,
+    /// A part of that command had been.
+    partly: bool,
+}
+
+impl Engine {
+    pub(super) fn new(config: Config, stream: Stream) -> Self {
+        Engine {
+            head: 0,
+            next: 0,
+            issued: 0,
+            limit: 0,
+            input: Input::new(),
+            output: Output::new(),
+            ring: Ring::default(),
+            store: Store::default(),
+            stream,
+            scanner: Scanner::new(false),
+            skipping: false,
+            streaming: None,
+            rests: Vec::new(),
+            groups: Groups::default(),
+            batch: None,
+            batches: 0,
+            blocking: VecDeque::new(),
+            selects: VecDeque::new(),
+            pushes: VecDeque::new(),
+            failures: Vec::new(),
+            failure_count: 0,
+            account: None,
+            elements: 0,
+            flushed: 0,
+            period: 0,
+            gathered: None,
+            clock_at: 0,
+            wrote: false,
+            silent: false,
+            watch_generation: 0,
+            watching: false,
+            lost: None,
+            stats: Stats::default(),
+            config,
+        }
+    }
+
+    // Issuing.
+
+    /// Encodes a command of this crate's own types and gives it the next place.
+    #[inline(always)]
+    pub(super) fn issue<A: Arguments>(&mut self, command: &Command<A>) -> u64 {
+        if self.issued >= self.limit {
+            if let Err(error) = self.make_room(1) {
+                return self.born_failed(error);
+            }
+        }
+        let mut out = ArgWriter::new(&mut self.output.buf, self.output.len);
+        out.command(1 + command.arguments().count(), command.name());
+        let written = command.arguments().write(&mut out);
+        match (written, out.end()) {
+            (Ok(()), Some(end)) => self.output.len = end,
+            (written, _) => return self.unwritable(written.is_err()),
+        }
+        let place = self.issued;
+        self.issued += 1;
+        if let Some(block) = command.block() {
+            self.blocking.push_back((place, block));
+        }
+        if place == self.next || self.output.len >= self.config.write_batch || place >= self.clock_at {
+            self.after_issue(place);
+        }
+        place
+    }
+
+    /// Gives the next place to a command that is encoded already.
+    pub(super) fn issue_encoded(&mut self, bytes: &[u8], block: Option<Block>) -> u64 {
+        if self.issued >= self.limit {
+            if let Err(error) = self.make_room(1) {
+                return self.born_failed(error);
+            }
+        }
+        self.output.append(bytes);
+        let place = self.issued;
+        self.issued += 1;
+        if let Some(block) = block {
+            self.blocking.push_back((place, block));
+        }
+        self.after_issue(place);
+        place
+    }
+
+    #[cold]
+    fn unwritable(&mut self, empty: bool) -> u64 {
+        self.born_failed(Error::Argument(if empty { EMPTY } else { TOO_LONG }))
+    }
+
+    /// Makes sure that `places` more commands can be taken in: the connection works, what was gathered is being taken by
+    /// the socket, and the queue is not too long.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn make_room(&mut self, places: u64) -> Result<()> {
+        if let Some(lost) = &self.lost {
+            return Err(lost.unsent_error());
+        }
+        let mut deadline = Deadline::new(self.config.timeout);
+        if self.output.pending().len() >= self.config.write_batch {
+            self.flush(&mut deadline)?;
+        }
+        let cap = self.config.max_outstanding as u64;
+        if self.issued - self.next + places > cap {
+            self.stats.forced_drains += 1;
+            let keep = (cap / 2).min(cap.saturating_sub(places));
+            let goal = self.issued - keep.min(self.issued - self.next);
+            let mut deadline = Deadline::new(self.allowance(goal.saturating_sub(1)));
+            self.settle_until(goal, &mut deadline)?;
+        }
+        self.limit = self.next + cap;
+        Ok(())
+    }
+
+    /// Decides whether what has been gathered goes out.
+    ///
+    /// Nothing here waits. What the socket does not take stays for the next command, which then waits before it is taken
+    /// in (`make_room`), or for whoever waits for a reply.
+    #[inline(never)]
+    pub(super) fn after_issue(&mut self, place: u64) {
+        let first = place == self.next;
+        if first && self.input.len() > 0 && self.streaming.is_none() {
+            self.look_at_surplus();
+        }
+        let send = self.output.pending().len() >= self.config.write_batch
+            || match self.config.send_when {
+                SendWhen::Eager => self.batch.is_none(),
+                SendWhen::Gathering => false,
+                SendWhen::Adaptive if self.batch.is_some() => false,
+                SendWhen::Adaptive => {
+                    // Whether the busy period before this one had but one command.
+                    let alone = first && place - self.period <= 1;
+                    alone || self.gathered_long()
+                }
+            };
+        if first {
+            self.period = place;
+        }
+        self.clock_at = match self.config.send_when {
+            SendWhen::Eager => place + 1,
+            SendWhen::Adaptive => place + if self.issued - self.flushed < CLOCK_EVERY { 1 } else { CLOCK_EVERY },
+            SendWhen::Gathering => u64::MAX,
+        };
+        if send && self.lost.is_none() {
+            // An error breaks the connection, and every handle will say so.
+            let _ = self.try_flush();
+        }
+        if self.lost.is_some() || self.output.pending().len() >= self.config.write_batch {
+            self.limit = 0;
+        }
+    }
+
+    /// Whether the oldest command in the write buffer has been there for long; begins to count if there was none.
+    fn gathered_long(&mut self) -> bool {
+        match self.gathered {
+            Some(since) => since.elapsed() >= GATHER,
+            None => {
+                self.gathered = Some(Instant::now());
+                false
+            }
+        }
+    }
+
+    /// The write buffer is empty.
+    pub(super) fn all_written(&mut self) {
+        self.output.clear();
+        self.flushed = self.issued;
+        self.gathered = None;
+    }
+
+    /// Keeps the error of a command that gets no place, for its handle.
+    #[cold]
+    pub(super) fn born_failed(&mut self, error: Error) -> u64 {
+        let number = self.failure_count;
+        self.failure_count += 1;
+        self.failures.push((number, error));
+        place::failed(number)
+    }
+
+    pub(super) fn take_failure(&mut self, number: u64) -> Error {
+        match self.failures.iter().position(|failure| failure.0 == number) {
+            Some(index) => self.failures.swap_remove(index).1,
+            None => Error::Refused(BUSY),
+        }
+    }
+
+    // The whole connection.
+
+    /// The handshake is over: from here on places and bytes are counted.
+    pub(super) fn opened(&mut self) {
+        self.stats = Stats::default();
+        self.wrote = false;
+    }
+
+    pub(super) fn outstanding(&self) -> usize {
+        if self.lost.is_some() { 0 } else { (self.issued - self.next) as usize }
+    }
+
+    pub(super) fn stats_now(&self) -> Stats {
+        Stats { commands: self.issued - self.elements, stored: self.store.len() as u64, ..self.stats }
+    }
+
+    /// Sends everything and reads everything before this place, and the rest of a multi-bulk that is being read.
+    pub(super) fn sync(&mut self, place: u64, deadline: &mut Deadline) -> Result<()> {
+        self.check()?;
+        self.flush(deadline)?;
+        self.settle_until(place, deadline)?;
+        while !self.clear_streaming()? {
+            self.fill(deadline)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the connection so that nothing that was sent is lost: a socket that is closed with unread replies in it
+    /// resets the connection, and the server then drops the commands that it has not read.
+    pub(super) fn close(&mut self) {
+        if self.lost.is_some() {
+            return;
+        }
+        let mut deadline = Deadline::new(Some(self.config.linger));
+        let endless = self.blocking.iter().find(|blocking| blocking.0 >= self.next && blocking.1 == Block::Forever);
+        let last = endless.map_or(self.issued, |blocking| blocking.0);
+        if last < self.issued {
+            let _ = self.flush(&mut deadline);
+            let _ = self.settle_until(last, &mut deadline);
+        } else {
+            let _ = self.sync(last, &mut deadline);
+        }
+        if self.lost.is_some() || self.stream.shutdown_write().is_err() {
+            return;
+        }
+        if last < self.issued {
+            // The server is in no hurry to answer what it is blocked on.
+            return;
+        }
+        let mut deadline = Deadline::new(Some(DRAIN));
+        while let Ok(left) = deadline.left() {
+            self.input.start = self.input.end;
+            self.input.make_room(usize::MAX);
+            match self.stream.read(self.input.room(), left) {
+                Ok(Some(n)) if n > 0 => self.input.end += n,
+                Ok(None) => {}
+                _ => return,
+            }
+        }
+    }
+
+    // The time a wait may take.
+
+    /// How long a wait for this place may take: the response timeout, and the time of each blocking command up to it.
+    pub(super) fn allowance(&mut self, place: u64) -> Option<Duration> {
+        let mut time = self.config.timeout?;
+        while self.blocking.front().is_some_and(|blocking| blocking.0 < self.next) {
+            self.blocking.pop_front();
+        }
+        for (_, block) in self.blocking.iter().take_while(|blocking| blocking.0 <= place) {
+            match block {
+                Block::For(more) => time = time.saturating_add(*more).saturating_add(SLACK),
+                Block::Forever => return None,
+            }
+        }
+        Some(time)
+    }
+
+    /// Whether a wait for this place may never end, or is for a blocking command.
+    pub(super) fn may_block(&self, place: u64) -> bool {
+        let outstanding = self.blocking.iter().filter(|blocking| blocking.0 >= self.next && blocking.0 <= place);
+        outstanding.clone().any(|blocking| blocking.0 == place || blocking.1 == Block::Forever)
+    }
+
+    // Errors.
+
+    /// Accounts for an error that no handle will tell.
+    pub(super) fn unseen(&mut self, place: u64, error: Error) {
+        if let Some(batch) = &mut self.batch {
+            if let Some(position) = batch.position(place) {
+                batch.note(position, error);
+                return;
+            }
+        }
+        self.stats.unseen_errors += 1;
+        self.account.get_or_insert(error);
+    }
+
+    pub(super) fn unseen_anywhere(&mut self, error: Error) {
+        self.unseen(place::NONE, error);
+    }
+
+    /// Hands out the account.
+    pub(super) fn take_account(&mut self) -> Result<()> {
+        self.stats.unseen_errors = 0;
+        self.account.take().map_or(Ok(()), Err)
+    }
+
+    /// The error of a place whose reply will never come.
+    pub(super) fn lost_error(&self, place: u64) -> Error {
+        match &self.lost {
+            Some(lost) => lost.error(place),
+            None => Error::Refused(BUSY),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        self.lost.as_ref().map_or(Ok(()), |lost| Err(lost.unsent_error()))
+    }
+
+    /// Ends the connection for good.
+    ///
+    /// What has arrived whole still reaches its handles, and so does what the socket still holds: a server that closes
+    /// often says why just before, while our own write fails first.
+    #[cold]
+    pub(super) fn break_with(&mut self, cause: Error) -> Error {
+        if self.lost.is_some() {
+            return cause;
+        }
+        // Whatever is found on the way out must not begin this again.
+        self.lost = Some(Lost { cause: cause.clone(), unsent: 0, partly: false });
+        self.head = place::NONE;
+        self.limit = 0;
+        if matches!(cause, Error::Io(_)) {
+            self.read_the_rest();
+        }
+        while let Ok(true) = self.settle_one() {}
+        let (whole, partly) = self.output.sent();
+        let unsent = self.after_commands(self.flushed, whole);
+        self.lost = Some(Lost { cause: cause.clone(), unsent, partly });
+        self.ring.cover(self.next, self.issued);
+        for place in self.next..self.issued {
+            if self.ring.get(place) == Mark::Detached {
+                self.unseen(place, self.lost_error(place));
+            }
+        }
+        self.output.clear();
+        cause
+    }
+
+    pub(super) fn break_with_io(&mut self, error: io::Error) -> Error {
+        self.break_with(error.into())
+    }
+
+    pub(super) fn closed_by_server(&mut self) -> Error {
+        self.break_with_io(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"))
+    }
+
+    /// The place of the command that comes `count` commands after the one at `place`.
+    pub(super) fn after_commands(&self, mut place: u64, mut count: u64) -> u64 {
+        for (exec, elements) in self.groups.execs() {
+            if exec < place {
+                continue;
+            }
+            let up_to = exec - place + 1;
+            if count < up_to {
+                break;
+            }
+            count -= up_to;
+            place = exec + 1 + elements;
+        }
+        place + count
+    }
+
+    // Handles.
+
+    /// Gives a place up: its reply will be skipped, and an error accounted for.
+    pub(super) fn detach(&mut self, place: u64) {
+        match Place::of(place) {
+            Place::Ordinary(place) => self.detach_ordinary(place),
+            Place::Busy => {}
+            Place::Failed(number) => {
+                let error = self.take_failure(number);
+                self.unseen(place, error);
+            }
+            Place::Member { group: id, index } => {
+                if let Some(element) = self.detach_member(id, index) {
+                    self.detach_ordinary(element);
+                }
+                self.groups.release(id);
+            }
+        }
+    }
+
+    /// Gives a member of a transaction up, and returns the place of its element if it has one by now.
+    fn detach_member(&mut self, id: u32, index: u32) -> Option<u64> {
+        let group = self.groups.get(id)?;
+        match group.state.clone() {
+            State::Open => {
+                group.detached.push(index);
+                None
+            }
+            State::Discarded => None,
+            State::Committed { .. } if index == place::COMMIT => {
+                group.commit_detached = true;
+                None
+            }
+            State::Committed { multi } => Some(group.exec(multi) + 1 + u64::from(index)),
+            State::Ready { .. } if index == place::COMMIT => None,
+            State::Ready { first } => Some(first + u64::from(index)),
+            State::Failed(error) => {
+                if index == place::COMMIT {
+                    self.unseen_anywhere(error);
+                }
+                None
+            }
+        }
+    }
+
+    fn detach_ordinary(&mut self, place: u64) {
+        if place < self.next {
+            if self.streaming.as_ref().is_some_and(|streaming| streaming.place == place) {
+                self.abandon_streaming();
+            } else if let Some(index) = self.rests.iter().position(|rest| rest.0 == place) {
+                self.rests.swap_remove(index);
+            } else if let Some(frame) = self.store.take(place) {
+                self.check_skipped(place, &frame);
+            }
+        } else if self.lost.is_some() {
+            self.unseen(place, self.lost_error(place));
+        } else {
+            self.ring.detach(place, self.next, self.issued);
+        }
+    }
+
+    /// What the drop of a live handle does: reads up to and including its reply, unless that could take long.
+    pub(super) fn drop_handle(&mut self, place: u64) {
+        self.detach(place);
+        let Place::Ordinary(place) = Place::of(place) else { return };
+        if place < self.next || self.lost.is_some() || self.silent || self.may_block(place) {
+            return;
+        }
+        let mut deadline = Deadline::new(self.config.timeout);
+        if self.settle_until(place + 1, &mut deadline).is_err() {
+            // The place is detached: its error, if one comes, is accounted for.
+        }
+    }
+}
+
+impl Lost {
+    fn error(&self, place: u64) -> Error {
+        let sent = match place {
+            _ if place < self.unsent => Sent::Fully,
+            _ if place == self.unsent && self.partly => Sent::Partly,
+            _ => Sent::Unsent,
+        };
+        Error::ConnectionLost(std::sync::Arc::new(ConnectionLost::new(sent, self.cause.clone())))
+    }
+
+    fn unsent_error(&self) -> Error {
+        self.error(u64::MAX)
+    }
+}
+
+pub(crate) const BUSY: &str = "the connection is in use by what called this: a FromReply or a ToArg may not use it";
+pub(crate) const EMPTY: &str = "an empty list where the server needs at least one element";
+pub(crate) const TOO_LONG: &str = "an argument is longer than 512 MiB";

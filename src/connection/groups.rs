@@ -1,0 +1,140 @@
+//! The transactions whose handles are bound late.
+//!
+//! A transaction of n commands takes 2n + 2 places on the wire: one for MULTI, one for each QUEUED, one for the header of
+//! EXEC's reply, and one for each element behind it. So once the header has come, the elements are ordinary replies, and
+//! everything that is true of those (order, streaming, errors) is true of them.
+
+use std::collections::VecDeque;
+
+use crate::error::Error;
+
+/// Where a transaction is on its way.
+#[derive(Clone, Debug)]
+pub(super) enum State {
+    /// Commands are being queued on our side.
+    Open,
+    /// Given up before it was sent.
+    Discarded,
+    /// Sent, or waiting to be: the reply to MULTI has this place.
+    Committed { multi: u64 },
+    /// EXEC's header has come: the first element has this place.
+    Ready { first: u64 },
+    /// Nothing has run, or it is not known what has.
+    Failed(Error),
+}
+
+/// One transaction.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) state: State,
+    /// How many commands it has.
+    pub(super) size: u32,
+    /// How many handles, and guards, still point here.
+    pub(super) live: u32,
+    /// Commands whose handle was given up before the commit.
+    pub(super) detached: Vec<u32>,
+    /// The commit's handle was given up.
+    pub(super) commit_detached: bool,
+    /// The reply to MULTI was an error.
+    pub(super) multi_error: Option<Error>,
+    /// How many commands the server has queued.
+    pub(super) queued: u32,
+    /// The commands that it refused, in order.
+    pub(super) refused: Vec<(u32, Error)>,
+}
+
+impl Group {
+    /// The place of EXEC's header, for a transaction whose MULTI has this place.
+    pub(super) fn exec(&self, multi: u64) -> u64 {
+        multi + 1 + u64::from(self.size)
+    }
+
+    pub(super) fn refusal(&self, index: u32) -> Option<&Error> {
+        let at = self.refused.binary_search_by_key(&index, |refused| refused.0).ok()?;
+        Some(&self.refused[at].1)
+    }
+}
+
+/// All transactions that a handle still points to.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    slots: Vec<Option<Group>>,
+    free: Vec<u32>,
+    /// Those that were committed and whose EXEC has not been read, in the order of the wire.
+    on_wire: VecDeque<u32>,
+}
+
+impl Groups {
+    /// A new open transaction, to which its guard points.
+    pub(super) fn open(&mut self) -> u32 {
+        let group = Group {
+            state: State::Open,
+            size: 0,
+            live: 1,
+            detached: Vec::new(),
+            commit_detached: false,
+            multi_error: None,
+            queued: 0,
+            refused: Vec::new(),
+        };
+        match self.free.pop() {
+            Some(id) => {
+                self.slots[id as usize] = Some(group);
+                id
+            }
+            None => {
+                self.slots.push(Some(group));
+                (self.slots.len() - 1) as u32
+            }
+        }
+    }
+
+    pub(super) fn get(&mut self, id: u32) -> Option<&mut Group> {
+        self.slots.get_mut(id as usize)?.as_mut()
+    }
+
+    /// The transaction whose replies come next.
+    pub(super) fn current(&mut self) -> Option<&mut Group> {
+        let id = *self.on_wire.front()?;
+        self.get(id)
+    }
+
+    pub(super) fn committed(&mut self, id: u32) {
+        self.on_wire.push_back(id);
+    }
+
+    /// The reply to the current transaction's EXEC has been read.
+    pub(super) fn resolved(&mut self) {
+        if let Some(id) = self.on_wire.pop_front() {
+            self.tidy(id);
+        }
+    }
+
+    /// A handle or guard no longer points to this transaction.
+    pub(super) fn release(&mut self, id: u32) {
+        if let Some(group) = self.get(id) {
+            group.live -= 1;
+            if group.live == 0 && !self.on_wire.contains(&id) {
+                self.tidy(id);
+            }
+        }
+    }
+
+    fn tidy(&mut self, id: u32) {
+        if self.get(id).is_some_and(|group| group.live == 0) {
+            self.slots[id as usize] = None;
+            self.free.push(id);
+        }
+    }
+
+    /// For each transaction on the wire, the place of its EXEC and how many elements stand behind it.
+    pub(super) fn execs(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.on_wire.iter().filter_map(|id| {
+            let group = self.slots[*id as usize].as_ref()?;
+            match group.state {
+                State::Committed { multi } => Some((group.exec(multi), u64::from(group.size))),
+                _ => None,
+            }
+        })
+    }
+}

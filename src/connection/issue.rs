@@ -1,0 +1,341 @@
+//! Issuing commands: by method, by name, as a transaction.
+
+use super::Connection;
+use super::batches::BatchRecord;
+use super::engine::{BUSY, EMPTY, Engine, TOO_LONG};
+use super::groups::State;
+use super::place;
+use super::queue::Mark;
+use super::table::{Effect, effect};
+use crate::args::{ArgWriter, Arguments, Block, Command, ToArgs};
+use crate::error::{Error, Result};
+use crate::resp::{self, Frame};
+
+/// A command that is encoded, away from any connection.
+#[derive(Debug, Default)]
+pub(crate) struct Encoded {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) block: Option<Block>,
+}
+
+impl Encoded {
+    /// Encodes a command of a method.
+    pub(crate) fn of<A: Arguments>(command: &Command<A>) -> Result<Encoded> {
+        let mut arguments = Vec::new();
+        let mut out = ArgWriter::new(&mut arguments, 0);
+        let written = command.arguments().write(&mut out);
+        let (end, count) = (out.end().ok_or(Error::Argument(TOO_LONG))?, out.count());
+        if written.is_err() {
+            return Err(Error::Argument(EMPTY));
+        }
+        Ok(Encoded { bytes: framed(count + 1, command.name(), &arguments[..end]), block: command.block() })
+    }
+
+    /// Encodes a command by its name, of one word or several.
+    pub(crate) fn named(name: &str, arguments: impl ToArgs) -> Result<Encoded> {
+        let mut words = name.split_ascii_whitespace();
+        let first = words.next().ok_or(Error::Argument("a command without a name"))?;
+        let mut encoded = Vec::new();
+        let mut out = ArgWriter::new(&mut encoded, 0);
+        for word in words {
+            out.arg(word);
+        }
+        arguments.write_args(&mut out);
+        let (end, count) = (out.end().ok_or(Error::Argument(TOO_LONG))?, out.count());
+        Ok(Encoded { bytes: framed(count + 1, first, &encoded[..end]), block: None })
+    }
+
+    /// What the command does to the queue of replies.
+    pub(crate) fn effect(&self) -> Effect {
+        effect(resp::encode::arguments(&self.bytes))
+    }
+}
+
+fn framed(count: usize, name: &str, arguments: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut out = ArgWriter::new(&mut bytes, 0);
+    out.command(count, name);
+    out.raw(arguments);
+    let end = out.end().unwrap_or(0);
+    bytes.truncate(end);
+    bytes
+}
+
+impl Connection {
+    /// Issues a command and returns its place.
+    #[inline]
+    pub(crate) fn issue<A: Arguments>(&self, command: &Command<A>) -> u64 {
+        if A::DIRECT {
+            match self.engine.try_borrow_mut() {
+                Ok(mut engine) => engine.issue(command),
+                Err(_) => place::BUSY,
+            }
+        } else {
+            // What the arguments do is their author's: it is done before the connection is touched.
+            self.issue_encoded(Encoded::of(command))
+        }
+    }
+
+    fn issue_encoded(&self, encoded: Result<Encoded>) -> u64 {
+        let issued = self.with(|engine| match encoded {
+            Ok(encoded) => engine.issue_encoded(&encoded.bytes, encoded.block),
+            Err(error) => engine.born_failed(error),
+        });
+        issued.unwrap_or(place::BUSY)
+    }
+
+    /// Issues a command by its name, unless the queue of replies cannot bear it.
+    pub(crate) fn issue_named(&self, name: &str, arguments: impl ToArgs) -> u64 {
+        let encoded = Encoded::named(name, arguments);
+        self.with(|engine| {
+            let mut encoded = match encoded {
+                Ok(encoded) => encoded,
+                Err(error) => return engine.born_failed(error),
+            };
+            match encoded.effect() {
+                Effect::Ordinary => {}
+                Effect::Refused(why) => return engine.born_failed(Error::Refused(why)),
+                Effect::Barrier => return engine.issue_alone(&encoded.bytes),
+                Effect::Database => return engine.issue_select(&encoded.bytes),
+                Effect::Blocking(block) => encoded.block = Some(block),
+            }
+            engine.issue_encoded(&encoded.bytes, encoded.block)
+        })
+        .unwrap_or(place::BUSY)
+    }
+
+    /// Keeps the error of a command that could not even be encoded.
+    pub(crate) fn born_failed(&self, error: Error) -> u64 {
+        self.with(|engine| engine.born_failed(error)).unwrap_or(place::BUSY)
+    }
+
+    // Batches.
+
+    /// Opens a batch, and returns its number; there is one at a time.
+    pub(crate) fn open_batch(&self) -> Result<u64> {
+        self.with(|engine| {
+            if engine.batch.is_some() {
+                return Err(Error::Refused("another batch is open on this connection"));
+            }
+            engine.batches += 1;
+            engine.batch = Some(BatchRecord::new(engine.batches));
+            Ok(engine.batches)
+        })?
+    }
+
+    /// Says that a command belongs to the open batch.
+    #[inline]
+    pub(crate) fn add_to_batch(&self, place: u64) {
+        let _ = self.with(|engine| {
+            if let Some(batch) = &mut engine.batch {
+                batch.add(place);
+            }
+        });
+    }
+
+    /// Sends the batch, reads all of it, and closes it. With `wait` false, only closes it.
+    pub(crate) fn close_batch(&self, id: u64, wait: bool) -> Result<()> {
+        self.with(|engine| {
+            let Some(end) = engine.batch.as_ref().filter(|batch| batch.id == id).map(BatchRecord::end) else {
+                return Err(Error::Refused(BUSY));
+            };
+            let read = match end {
+                Some(end) if wait => {
+                    let time = engine.allowance(end - 1);
+                    let mut deadline = super::Deadline::new(time);
+                    engine.flush(&mut deadline).and_then(|()| engine.settle_until(end, &mut deadline))
+                }
+                _ => Ok(()),
+            };
+            let outcome = engine.batch.take().map_or(Ok(()), BatchRecord::outcome);
+            // What went wrong first is more to the point than that the connection broke later.
+            outcome.and(read)
+        })?
+    }
+
+    /// Accounts for an error that nobody will be told.
+    pub(crate) fn unseen(&self, error: Error) {
+        let _ = self.with(|engine| engine.unseen_anywhere(error));
+    }
+
+    // Transactions.
+
+    /// Opens a transaction, and returns its number. On a connection that is in use, there is none.
+    pub(crate) fn open_group(&self) -> Option<u32> {
+        self.with(|engine| engine.groups.open()).ok()
+    }
+
+    /// A handle of one more command of an open transaction: its index.
+    pub(crate) fn add_to_group(&self, id: u32) -> Option<u32> {
+        self.with(|engine| {
+            let group = engine.groups.get(id)?;
+            let index = group.size;
+            group.size += 1;
+            group.live += 1;
+            Some(index)
+        })
+        .ok()?
+    }
+
+    /// How many commands an open transaction has.
+    pub(crate) fn group_len(&self, id: u32) -> Option<usize> {
+        self.with(|engine| engine.groups.get(id).map(|group| group.size as usize)).ok()?
+    }
+
+    /// Gives an open transaction up.
+    pub(crate) fn discard_group(&self, id: u32) {
+        let _ = self.with(|engine| {
+            if let Some(group) = engine.groups.get(id) {
+                group.state = State::Discarded;
+            }
+            engine.groups.release(id);
+        });
+    }
+
+    /// Issues a transaction: MULTI, the commands in `bytes`, EXEC. Returns the place of the commit.
+    pub(crate) fn commit_group(&self, id: u32, bytes: &[u8], watch: Option<u64>) -> u64 {
+        self.with(|engine| engine.commit(id, bytes, watch)).unwrap_or(place::BUSY)
+    }
+
+    // WATCH.
+
+    /// Watches keys and returns the generation of the watch.
+    pub(crate) fn begin_watch(&self, keys: &[u8], count: usize) -> Result<u64> {
+        let bytes = framed(count + 1, "WATCH", keys);
+        let place = self.with(|engine| {
+            if engine.watching {
+                return Err(Error::Refused("another watch is held on this connection"));
+            }
+            Ok(engine.issue_encoded(&bytes, None))
+        })??;
+        if let Err(error) = self.wait::<()>(place) {
+            if let Error::Timeout = error {
+                // The server may yet take the WATCH: nothing must stay watched that nobody guards.
+                self.end_watch(false);
+            }
+            return Err(error);
+        }
+        self.with(|engine| {
+            engine.watching = true;
+            engine.watch_generation
+        })
+    }
+
+    /// The guard of a watch is gone. `sent`: with a transaction, which has unwatched everything.
+    pub(crate) fn end_watch(&self, sent: bool) {
+        let panicking = std::thread::panicking();
+        let _ = self.with(|engine| {
+            engine.watching = false;
+            if !sent && engine.lost.is_none() {
+                engine.watch_generation += 1;
+                // While panicking nothing is sent; the next EXEC or UNWATCH clears what is watched.
+                let place = if panicking { engine.gather_only() } else { engine.issue_encoded(UNWATCH, None) };
+                engine.detach(place);
+            }
+        });
+    }
+}
+
+const UNWATCH: &[u8] = b"*1\r\n$7\r\nUNWATCH\r\n";
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
+impl Engine {
+    /// UNWATCH, encoded and given its place, without I/O.
+    fn gather_only(&mut self) -> u64 {
+        self.output.append(UNWATCH);
+        self.issued += 1;
+        self.issued - 1
+    }
+
+    /// A command that may have nothing before or behind it, such as AUTH: one server gives no reply to a failing AUTH
+    /// behind unread replies. Everything earlier is read, it is sent alone and waited for; its reply is kept for its
+    /// handle, without the text of an error, which might repeat a secret.
+    fn issue_alone(&mut self, bytes: &[u8]) -> u64 {
+        let mut deadline = super::Deadline::new(self.allowance(self.issued));
+        if let Err(error) = self.sync(self.issued, &mut deadline) {
+            return self.born_failed(error);
+        }
+        let place = self.issue_encoded(bytes, None);
+        if !matches!(place::Place::of(place), place::Place::Ordinary(_)) {
+            return place;
+        }
+        match self.settle_until(place + 1, &mut deadline) {
+            Ok(()) => {}
+            Err(error) => {
+                self.detach(place);
+                return self.born_failed(error);
+            }
+        }
+        let Some(frame) = self.store.take(place) else { return self.born_failed(self.lost_error(place)) };
+        match resp::frame(&frame) {
+            Some(Frame::Error(message)) => {
+                let error = crate::error::ServerError::new(message).without_text();
+                self.born_failed(error.into())
+            }
+            _ => {
+                self.store.put(place, &frame);
+                place
+            }
+        }
+    }
+
+    /// SELECT: when it is acknowledged, the connection's own idea of its database follows.
+    fn issue_select(&mut self, bytes: &[u8]) -> u64 {
+        let argument = resp::encode::arguments(bytes).nth(1).and_then(resp::number::parse_u64);
+        let place = self.issue_encoded(bytes, None);
+        if let (place::Place::Ordinary(place), Some(Ok(database))) =
+            (place::Place::of(place), argument.map(u32::try_from))
+        {
+            self.selects.push_back((place, database));
+            self.refresh_head();
+        }
+        place
+    }
+
+    fn commit(&mut self, id: u32, bytes: &[u8], watch: Option<u64>) -> u64 {
+        let commit = place::member(id, place::COMMIT);
+        let prepared = self.prepare_commit(id, watch);
+        let issued = self.issued;
+        let Some(group) = self.groups.get(id) else { return place::BUSY };
+        if let Err(error) = prepared {
+            group.state = State::Failed(error);
+            return commit;
+        }
+        let size = u64::from(group.size);
+        group.state = State::Committed { multi: issued };
+        let detached = std::mem::take(&mut group.detached);
+        self.groups.committed(id);
+        self.output.append(MULTI);
+        self.output.append(bytes);
+        self.output.append(EXEC);
+        self.issued += 2 * size + 2;
+        let exec = issued + 1 + size;
+        let mut mark = |place, mark| self.ring.set(place, mark, self.next, self.issued);
+        mark(issued, Mark::Multi);
+        for place in issued + 1..exec {
+            mark(place, Mark::Queued);
+        }
+        mark(exec, Mark::Exec);
+        for index in detached {
+            mark(exec + 1 + u64::from(index), Mark::Detached);
+        }
+        // Whatever comes of it, this EXEC ends every watch.
+        self.watch_generation += 1;
+        self.elements += size;
+        self.after_issue(issued);
+        commit
+    }
+
+    fn prepare_commit(&mut self, id: u32, watch: Option<u64>) -> Result<()> {
+        match watch {
+            Some(generation) if generation != self.watch_generation => return Err(Error::Aborted),
+            None if self.watching => {
+                return Err(Error::Refused("a watch is held on this connection, and this transaction would end it"));
+            }
+            _ => {}
+        }
+        let size = self.groups.get(id).map_or(0, |group| u64::from(group.size));
+        self.make_room(2 * size + 2)
+    }
+}

@@ -1,0 +1,202 @@
+//! The connection: what it is opened with, and what can be done with it besides issuing commands.
+
+mod batches;
+mod config;
+mod deadline;
+mod elements;
+mod engine;
+mod groups;
+mod handshake;
+mod input;
+mod issue;
+mod output;
+pub(crate) mod place;
+mod queue;
+mod settle;
+mod stats;
+mod stream;
+mod table;
+mod traffic;
+mod url;
+mod wait;
+
+use std::cell::RefCell;
+use std::fmt;
+use std::time::Instant;
+
+pub use config::{Config, IntoConfig, Protocol, SendWhen};
+pub(crate) use deadline::Deadline;
+pub(crate) use elements::{Begun, Rest};
+use engine::{BUSY, Engine};
+pub(crate) use engine::{EMPTY, TOO_LONG};
+pub(crate) use issue::Encoded;
+pub use stats::Stats;
+use stream::Stream;
+pub(crate) use table::Effect;
+
+use crate::error::{Error, Result};
+use crate::values::{FromReply, Value};
+
+/// A blocking connection to a server.
+///
+/// Commands are methods of the command traits in the [prelude](crate::prelude); each returns at once, with a handle of a
+/// reply that has not been read yet:
+///
+/// ```
+/// # fn main() -> redefer::Result<()> {
+/// # #[cfg(feature = "testing")] {
+/// # let server = redefer::testing::Server::start()?;
+/// # let url = server.url();
+/// use redefer::prelude::*;
+///
+/// let conn = Connection::open(url)?;
+/// conn.set("hello", "world").wait()?;                      // a plain blocking call
+///
+/// let name = conn.get::<String>("hello");                  // not read yet
+/// let visits = conn.incr("visits");                        // on the wire behind it
+/// assert_eq!(visits.wait()?, 1);                           // reads both, in order
+/// assert_eq!(name.wait()?, "world");                       // was kept for its handle
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A connection is [`Send`] and not [`Sync`]: it belongs to one thread at a time. Handles borrow it and cannot outlive
+/// it.
+///
+/// # Order
+///
+/// Replies come in the order of the commands, and the connection, not the handles, keeps the books: a handle that is
+/// dropped, forgotten, timed out or panicked over never makes another one see its reply.
+///
+/// # When commands are sent
+///
+/// [`SendWhen`] decides, by default by what the calls so far suggest. Whoever waits for a reply causes everything before
+/// it to be sent; [`flush`](Connection::flush) does so without waiting.
+///
+/// # Drop
+///
+/// Writes what has been gathered and reads what is outstanding, for at most [`Config::linger`]; then shuts the writing
+/// side, reads to the end of file for at most a second, and closes. So commands whose handles were detached reach the
+/// server, and their errors are lost: call [`sync`](Connection::sync) first to see them. While the thread is panicking,
+/// drop does no I/O; blocking commands without end are not waited for.
+pub struct Connection {
+    engine: RefCell<Engine>,
+}
+
+impl Connection {
+    /// Connects and agrees with the server on protocol, user, database and name.
+    ///
+    /// Takes a URL (see [`Config::from_url`]) or a [`Config`]. Blocks for at most [`Config::connect_timeout`], over all
+    /// addresses of a name and the handshake; only the resolution of the name itself is the operating system's.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] for a URL that cannot be used, [`Error::Io`] when no address can be connected to,
+    /// [`Error::Server`] when the server refuses the user, the password, the database, the name or the connection, and
+    /// [`Error::Timeout`].
+    pub fn open(config: impl IntoConfig) -> Result<Connection> {
+        let config = config.into_config()?;
+        let time = config.connect_timeout;
+        let start = Instant::now();
+        let stream = Stream::connect(&config, start + time).map_err(|error| match error.kind() {
+            std::io::ErrorKind::TimedOut => Error::Timeout,
+            _ => error.into(),
+        })?;
+        let mut engine = Engine::new(config, stream);
+        let mut deadline = Deadline::new(Some(time.saturating_sub(start.elapsed())));
+        engine.handshake(&mut deadline)?;
+        engine.opened();
+        Ok(Connection { engine: RefCell::new(engine) })
+    }
+
+    /// Runs on the engine, unless it is in use further up the stack.
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, run: impl FnOnce(&mut Engine) -> R) -> Result<R> {
+        match self.engine.try_borrow_mut() {
+            Ok(mut engine) => Ok(run(&mut engine)),
+            Err(_) => Err(Error::Refused(BUSY)),
+        }
+    }
+
+    /// Sends everything that has been gathered. Blocks until the operating system has taken it, for at most
+    /// [`Config::timeout`]; replies that arrive meanwhile are kept.
+    pub fn flush(&self) -> Result<()> {
+        self.with(|engine| {
+            let mut deadline = Deadline::new(engine.config.timeout);
+            engine.flush(&mut deadline)
+        })?
+    }
+
+    /// Sends everything, reads everything outstanding, and returns the first error that nobody has seen: of a reply
+    /// whose handle was dropped or [detached](crate::Reply::detach). The account is empty afterwards.
+    ///
+    /// Replies whose handles live are kept for them, and so are their errors. How many errors there are in the account
+    /// is [`Stats::unseen_errors`]. Blocks for at most [`Config::timeout`], longer if blocking commands are outstanding.
+    pub fn sync(&self) -> Result<()> {
+        self.with(|engine| {
+            let last = engine.issued;
+            let time = engine.allowance(last);
+            let mut deadline = Deadline::new(time);
+            let read = engine.sync(last, &mut deadline);
+            if let Err(Error::Timeout) = read {
+                return read;
+            }
+            engine.take_account()?;
+            read
+        })?
+    }
+
+    /// How many replies are outstanding: of commands that were issued, sent or not, and whose reply has not been read
+    /// from the connection. Never blocks.
+    pub fn outstanding(&self) -> usize {
+        self.with(|engine| engine.outstanding()).unwrap_or(0)
+    }
+
+    /// Whether the connection is of no more use: every command gives an error from now on. Never blocks, and does not
+    /// ask the operating system: a connection that the server has closed is noticed when something is written or read.
+    pub fn is_broken(&self) -> bool {
+        self.with(|engine| engine.check().is_err()).unwrap_or(false)
+    }
+
+    /// What the connection has done so far.
+    pub fn stats(&self) -> Stats {
+        self.with(|engine| engine.stats_now()).unwrap_or_default()
+    }
+
+    /// The database that is selected.
+    pub fn database(&self) -> u32 {
+        self.with(|engine| engine.config.database).unwrap_or(0)
+    }
+
+    /// The protocol agreed on with the server.
+    pub fn protocol(&self) -> Protocol {
+        self.with(|engine| engine.config.protocol).unwrap_or_default()
+    }
+
+    /// The oldest push message (RESP3) that has come and not been taken, or nothing. Never blocks, and reads nothing from
+    /// the socket: messages are found while replies are read. At most 1,024 are kept; beyond that the oldest are dropped,
+    /// and counted in [`Stats::pushes`] all the same.
+    pub fn next_push(&self) -> Option<Value> {
+        let push = self.with(|engine| engine.pushes.pop_front()).ok()??;
+        Value::from_reply(crate::resp::frame(&push)?).ok()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.engine.get_mut().close();
+        }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Connection");
+        if let Ok(engine) = self.engine.try_borrow() {
+            out.field("config", &engine.config).field("outstanding", &engine.outstanding());
+        }
+        out.finish_non_exhaustive()
+    }
+}

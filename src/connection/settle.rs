@@ -1,0 +1,515 @@
+//! Each reply goes where it belongs.
+//!
+//! Replies are taken from the front of the read buffer in the order of their places. What happens to one depends on its
+//! mark: kept for a live handle, skipped, or part of a transaction.
+
+use super::deadline::Deadline;
+use super::engine::Engine;
+use super::groups::State;
+use super::place::{self, Place};
+use super::queue::{Mark, Stored};
+use crate::error::{Error, Result, ServerError};
+use crate::resp::{self, Frame, Peek, ProtocolError};
+
+/// How many push messages are kept.
+const MAX_PUSHES: usize = 1024;
+
+/// Where the reply of a handle is.
+pub(super) enum Arrived {
+    /// Whole at the front of the read buffer, with this length.
+    Head(usize),
+    /// In the store, or a stand-in for a reply without bytes.
+    Stored(Stored),
+}
+
+impl Engine {
+    /// The frame at the front, if it is whole: its length. Pushes in front of it and inside it are lifted out.
+    pub(super) fn head_frame(&mut self) -> Result<Option<usize>> {
+        loop {
+            if self.scanner.is_idle() {
+                match resp::peek(self.input.bytes()) {
+                    Ok(Peek::Scalar(_, n)) => return Ok(Some(n)),
+                    Ok(Peek::Incomplete) => return Ok(None),
+                    Ok(Peek::Aggregate) => {}
+                    Err(error) => return Err(self.break_with(error.into())),
+                }
+            }
+            match self.scanner.scan(self.input.bytes()) {
+                Ok(None) => return Ok(None),
+                Ok(Some(n)) => {
+                    self.keep_inner_pushes();
+                    if !self.take_push(n) {
+                        return Ok(Some(n));
+                    }
+                }
+                Err(error) => return Err(self.break_with(error.into())),
+            }
+        }
+    }
+
+    /// The first byte of the frame at the front, behind any pushes.
+    pub(super) fn front(&mut self) -> Result<Option<u8>> {
+        loop {
+            match self.input.bytes().first() {
+                Some(b'>') => match self.scanner.scan(self.input.bytes()) {
+                    Ok(None) => return Ok(None),
+                    Ok(Some(n)) => {
+                        self.take_push(n);
+                    }
+                    Err(error) => return Err(self.break_with(error.into())),
+                },
+                byte => return Ok(byte.copied()),
+            }
+        }
+    }
+
+    /// Takes the whole frame at the front, of this length, if it is a push.
+    fn take_push(&mut self, n: usize) -> bool {
+        let bytes = &self.input.bytes()[..n];
+        if !matches!(bytes.first(), Some(b'>' | b'|')) || !matches!(resp::frame(bytes), Some(Frame::Push(_))) {
+            return false;
+        }
+        let push = bytes.to_vec();
+        self.keep_push(push);
+        self.input.consume(n);
+        true
+    }
+
+    /// Copies the pushes that stood between the elements of the frame just scanned.
+    fn keep_inner_pushes(&mut self) {
+        for range in self.scanner.take_pushes() {
+            let push = self.input.bytes()[range].to_vec();
+            self.keep_push(push);
+        }
+    }
+
+    pub(super) fn keep_push(&mut self, push: Vec<u8>) {
+        self.stats.pushes += 1;
+        if self.pushes.len() == MAX_PUSHES {
+            self.pushes.pop_front();
+        }
+        self.pushes.push_back(push);
+    }
+
+    /// Bytes are there although nothing is outstanding: pushes, or a server that cannot count.
+    #[cold]
+    pub(super) fn look_at_surplus(&mut self) {
+        if let Ok(Some(_)) = self.head_frame() {
+            // To take this for the reply of the next command would shift every reply from here on.
+            self.break_with(ProtocolError::UnaskedReply.into());
+        }
+    }
+
+    /// Consumes the frame at the front, of this length, and the next place with it.
+    pub(super) fn pass(&mut self, n: usize) {
+        if self.selects.front().is_some_and(|select| select.0 == self.next) {
+            self.follow_select();
+        }
+        self.input.consume(n);
+        self.advance();
+    }
+
+    fn follow_select(&mut self) {
+        if let Some((_, database)) = self.selects.pop_front() {
+            if self.input.bytes().starts_with(b"+") {
+                self.config.database = database;
+            }
+        }
+    }
+
+    /// Moves on to the next place.
+    pub(super) fn advance(&mut self) {
+        self.ring.clear(self.next);
+        self.next += 1;
+        self.refresh_head();
+    }
+
+    /// Lets a waiting handle take the fast path again, or keeps it from it.
+    pub(super) fn refresh_head(&mut self) {
+        let ordinary = self.streaming.is_none() && self.selects.is_empty() && self.lost.is_none();
+        self.head = if ordinary { self.next } else { place::NONE };
+    }
+
+    /// Puts the next reply where it belongs. `false`: it has not arrived whole, or there is none to come.
+    pub(super) fn settle_one(&mut self) -> Result<bool> {
+        if !self.clear_streaming()? || self.next == self.issued {
+            return Ok(false);
+        }
+        match self.ring.get(self.next) {
+            Mark::Live => {
+                let Some(n) = self.head_frame()? else { return Ok(false) };
+                self.store.put(self.next, &self.input.bytes()[..n]);
+                self.pass(n);
+                Ok(true)
+            }
+            Mark::Detached => self.skip_one(),
+            Mark::Multi | Mark::Queued => self.settle_queued(),
+            Mark::Exec => self.settle_exec(),
+            Mark::Void => {
+                self.advance();
+                Ok(true)
+            }
+        }
+    }
+
+    /// Puts every reply that has arrived whole where it belongs.
+    pub(super) fn settle_whole(&mut self) -> Result<()> {
+        while self.settle_one()? {}
+        Ok(())
+    }
+
+    /// Reads and settles everything before this place.
+    pub(super) fn settle_until(&mut self, place: u64, deadline: &mut Deadline) -> Result<()> {
+        while self.next < place {
+            if !self.settle_one()? {
+                self.fill(deadline)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Skips the detached replies at the front that have arrived: this keeps a stream of detached commands from piling
+    /// up, at the cost of a compare and an add for each.
+    pub(super) fn skip_detached(&mut self) -> Result<()> {
+        while self.ring.marked() > 0
+            && self.next < self.issued
+            && self.streaming.is_none()
+            && self.ring.get(self.next) == Mark::Detached
+        {
+            if self.scanner.is_idle() && self.selects.is_empty() && self.input.bytes().starts_with(b"+OK\r\n") {
+                self.input.consume(5);
+                self.ring.clear(self.next);
+                self.next += 1;
+            } else if !self.skip_one()? {
+                break;
+            }
+        }
+        self.refresh_head();
+        Ok(())
+    }
+
+    /// Skips the reply at the front, piece by piece if it is large: whatever its size, no memory grows.
+    fn skip_one(&mut self) -> Result<bool> {
+        if self.scanner.is_idle() {
+            match resp::peek(self.input.bytes()) {
+                Ok(Peek::Scalar(frame, n)) => {
+                    if let Frame::Error(message) = frame {
+                        let error = ServerError::new(message).into();
+                        self.unseen(self.next, error);
+                    }
+                    self.pass(n);
+                    return Ok(true);
+                }
+                Ok(Peek::Incomplete) if self.input.len() < 1024 => return Ok(false),
+                Ok(_) => {}
+                Err(error) => return Err(self.break_with(error.into())),
+            }
+        }
+        match self.skip_frame(Some(self.next))? {
+            Skipped::Nothing => Ok(false),
+            Skipped::Push => Ok(true),
+            Skipped::Frame => {
+                self.advance();
+                Ok(true)
+            }
+        }
+    }
+
+    /// Scans on in the frame at the front and consumes what is behind the scanner. An error in it is accounted for if the
+    /// frame is the whole reply of this place, and not if it is an element.
+    pub(super) fn skip_frame(&mut self, place: Option<u64>) -> Result<Skipped> {
+        let whole = match self.scanner.scan(self.input.bytes()) {
+            Ok(whole) => whole,
+            Err(error) => return Err(self.break_with(error.into())),
+        };
+        self.keep_inner_pushes();
+        let Some(n) = whole else {
+            // A push and an error are looked at when they are whole, and so is what an attribute stands before.
+            if self.skipping || !matches!(self.input.bytes().first(), Some(b'-' | b'!' | b'>' | b'|')) {
+                let n = self.scanner.forgettable();
+                self.scanner.forget(n);
+                self.input.consume(n);
+                self.skipping |= n > 0;
+            }
+            return Ok(Skipped::Nothing);
+        };
+        if !std::mem::take(&mut self.skipping) {
+            if self.take_push(n) {
+                return Ok(Skipped::Push);
+            }
+            if let (Some(place), Some(Frame::Error(message))) = (place, resp::frame(&self.input.bytes()[..n])) {
+                let error = ServerError::new(message).into();
+                self.unseen(place, error);
+            }
+        }
+        self.input.consume(n);
+        self.input.give_back();
+        Ok(Skipped::Frame)
+    }
+
+    /// Accounts for the error in a reply that was stored and is given up.
+    pub(super) fn check_skipped(&mut self, place: u64, frame: &[u8]) {
+        if let Some(Frame::Error(message)) = resp::frame(frame) {
+            let error = ServerError::new(message).into();
+            self.unseen(place, error);
+        }
+    }
+
+    // Transactions.
+
+    /// The reply to MULTI, or to a command inside it.
+    fn settle_queued(&mut self) -> Result<bool> {
+        let Some(n) = self.head_frame()? else { return Ok(false) };
+        let multi = self.ring.get(self.next) == Mark::Multi;
+        let (queued, error) = match resp::frame(&self.input.bytes()[..n]) {
+            Some(Frame::Error(message)) => (false, Some(Error::from(ServerError::new(message)))),
+            Some(Frame::SimpleString(b"QUEUED")) => (true, None),
+            _ => (false, None),
+        };
+        let place = self.next;
+        let mut in_step = true;
+        if let Some(group) = self.groups.current() {
+            match (multi, error) {
+                (true, error) => group.multi_error = error,
+                // Without MULTI the commands run one by one, and these are their replies.
+                _ if group.multi_error.is_some() => {}
+                (false, Some(error)) => {
+                    let State::Committed { multi } = group.state else { return Ok(false) };
+                    group.refused.push(((place - multi - 1) as u32, error));
+                }
+                (false, None) => {
+                    in_step = queued;
+                    group.queued += 1;
+                }
+            }
+        }
+        if !in_step {
+            return Err(self.break_with(ProtocolError::OutOfStep.into()));
+        }
+        self.pass(n);
+        Ok(true)
+    }
+
+    /// The reply to EXEC: of an array only the header, since its elements are replies of their own; else an error or nil,
+    /// after which none come.
+    fn settle_exec(&mut self) -> Result<bool> {
+        let header = loop {
+            match self.front()? {
+                None => return Ok(false),
+                Some(b'|') => {
+                    // Rare enough to wait for the whole.
+                    let Some(n) = self.head_frame()? else { return Ok(false) };
+                    self.drop_attributes(n);
+                }
+                Some(b'*') => {
+                    self.scanner.reset();
+                    match resp::header(self.input.bytes()) {
+                        Ok(Some(header)) => break Some(header),
+                        // Nil, or not there yet; or malformed, which the look at the whole tells.
+                        _ => break None,
+                    }
+                }
+                Some(_) => break None,
+            }
+        };
+        let elements = header.as_ref().map(|header| header.elements);
+        let (n, failure) = match header {
+            Some(header) => (header.len, None),
+            None => {
+                let Some(n) = self.head_frame()? else { return Ok(false) };
+                let failure = match resp::frame(&self.input.bytes()[..n]) {
+                    Some(Frame::Error(message)) => Some(Error::from(ServerError::new(message))),
+                    Some(Frame::Null) => Some(Error::Aborted),
+                    _ => None,
+                };
+                let Some(failure) = failure else { return Err(self.break_with(ProtocolError::OutOfStep.into())) };
+                (n, Some(failure))
+            }
+        };
+        let first = self.next + 1;
+        let Some(group) = self.groups.current() else {
+            return Err(self.break_with(ProtocolError::OutOfStep.into()));
+        };
+        let size = u64::from(group.size);
+        match (elements, failure) {
+            (Some(count), _) => {
+                if count != u64::from(group.queued) || group.multi_error.is_some() {
+                    return Err(self.break_with(ProtocolError::OutOfStep.into()));
+                }
+                group.state = State::Ready { first };
+                let refused: Vec<u64> = group.refused.iter().map(|refused| first + u64::from(refused.0)).collect();
+                for place in refused {
+                    self.ring.set(place, Mark::Void, self.next, self.issued);
+                }
+                self.pass(n);
+            }
+            (None, failure) => {
+                let error = group.multi_error.take().or(failure).unwrap_or(Error::Aborted);
+                let unseen = group.commit_detached;
+                group.state = State::Failed(error.clone());
+                if unseen {
+                    self.unseen_anywhere(error);
+                }
+                self.pass(n);
+                for _ in 0..size {
+                    self.advance();
+                }
+            }
+        }
+        self.groups.resolved();
+        Ok(true)
+    }
+
+    /// Drops the attributes in front of the frame of this length at the front.
+    fn drop_attributes(&mut self, n: usize) {
+        while self.input.bytes().first() == Some(&b'|') {
+            let bytes = &self.input.bytes()[..n.min(self.input.len())];
+            let Ok(Some(header)) = resp::header(bytes) else { return };
+            let mut scanner = resp::Scanner::new(true);
+            let mut end = header.len;
+            for _ in 0..header.elements {
+                match scanner.scan(&bytes[end..]) {
+                    Ok(Some(len)) => end += len,
+                    _ => return,
+                }
+            }
+            self.input.consume(end);
+        }
+    }
+
+    // Waiting.
+
+    /// Waits until the reply of a handle is there. The handle's place stays valid on [`Error::Timeout`]; after any other
+    /// outcome it is used up, except that a member of a transaction must still be released.
+    pub(super) fn arrive(&mut self, place: u64, deadline: &mut Option<Deadline>) -> Result<Arrived> {
+        let place = match self.resolve(place, deadline)? {
+            Resolved::Place(place) => place,
+            Resolved::Committed => return Ok(Arrived::Stored(Stored::from_slice(b"+OK\r\n"))),
+        };
+        if place < self.next {
+            return match self.store.take(place) {
+                Some(frame) => Ok(Arrived::Stored(frame)),
+                None => Err(self.lost_error(place)),
+            };
+        }
+        if self.lost.is_some() {
+            return Err(self.lost_error(place));
+        }
+        let deadline = self.deadline(place, deadline);
+        let arrived = self.arrive_at_head(place, deadline);
+        match arrived {
+            Err(Error::Timeout) => Err(Error::Timeout),
+            // What broke the connection on the way may have come behind this very reply.
+            Err(_) => match self.store.take(place) {
+                Some(frame) => Ok(Arrived::Stored(frame)),
+                None => Err(self.lost_error(place)),
+            },
+            arrived => arrived,
+        }
+    }
+
+    fn arrive_at_head(&mut self, place: u64, deadline: &mut Deadline) -> Result<Arrived> {
+        self.settle_until(place, deadline)?;
+        loop {
+            if self.clear_streaming()? {
+                if let Some(n) = self.head_frame()? {
+                    return Ok(Arrived::Head(n));
+                }
+            }
+            self.fill(deadline)?;
+        }
+    }
+
+    /// The deadline of a wait for this place: the caller's own, or what the configuration allows.
+    pub(super) fn deadline<'d>(&mut self, place: u64, deadline: &'d mut Option<Deadline>) -> &'d mut Deadline {
+        deadline.get_or_insert_with(|| Deadline::new(self.allowance(place)))
+    }
+
+    /// Finds the ordinary place behind what a handle holds.
+    pub(super) fn resolve(&mut self, place: u64, deadline: &mut Option<Deadline>) -> Result<Resolved> {
+        let (id, index) = match Place::of(place) {
+            Place::Ordinary(place) => return Ok(Resolved::Place(place)),
+            Place::Busy => return Err(Error::Refused(super::engine::BUSY)),
+            Place::Failed(number) => return Err(self.take_failure(number)),
+            Place::Member { group, index } => (group, index),
+        };
+        let Some(group) = self.groups.get(id) else { return Err(Error::NotCommitted) };
+        if let State::Committed { multi } = group.state {
+            let exec = group.exec(multi);
+            if self.lost.is_none() {
+                let deadline = self.deadline(exec, deadline);
+                match self.settle_until(exec + 1, deadline) {
+                    Err(Error::Timeout) => return Err(Error::Timeout),
+                    // A broken connection is told below.
+                    Ok(()) | Err(_) => {}
+                }
+            }
+        }
+        let Some(group) = self.groups.get(id) else { return Err(Error::NotCommitted) };
+        if let Some(error) = group.refusal(index) {
+            return Err(error.clone());
+        }
+        match group.state.clone() {
+            State::Open | State::Discarded => Err(Error::NotCommitted),
+            State::Committed { multi } => {
+                let exec = group.exec(multi);
+                Err(self.lost_error(exec))
+            }
+            State::Failed(error) => Err(error),
+            State::Ready { .. } if index == place::COMMIT => Ok(Resolved::Committed),
+            State::Ready { first } => Ok(Resolved::Place(first + u64::from(index))),
+        }
+    }
+
+    /// Whether a wait would not block, found out without blocking.
+    pub(super) fn is_ready(&mut self, place: u64) -> Result<bool> {
+        let place = match Place::of(place) {
+            Place::Ordinary(place) => place,
+            Place::Busy | Place::Failed(_) => return Ok(true),
+            Place::Member { group: id, index } => {
+                match self.groups.get(id).map(|group| (group.state.clone(), group.size)) {
+                    Some((State::Committed { multi }, size)) => {
+                        let exec = multi + 1 + u64::from(size);
+                        if index == place::COMMIT { exec } else { exec + 1 + u64::from(index) }
+                    }
+                    Some((State::Ready { first }, _)) if index != place::COMMIT => first + u64::from(index),
+                    _ => return Ok(true),
+                }
+            }
+        };
+        loop {
+            if place < self.next || self.lost.is_some() {
+                return Ok(true);
+            }
+            if place == self.next && self.ring.get(place) == Mark::Live {
+                if self.clear_streaming()? && self.head_frame()?.is_some() {
+                    return Ok(true);
+                }
+            } else if self.settle_one()? {
+                continue;
+            }
+            let _ = self.try_flush();
+            self.input.make_room(usize::MAX);
+            if self.lost.is_none() && !self.read_now().unwrap_or(false) && self.lost.is_none() {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// What skipping has come to.
+pub(super) enum Skipped {
+    /// More bytes are needed.
+    Nothing,
+    /// A push, which was kept, and which is no reply.
+    Push,
+    /// The whole frame.
+    Frame,
+}
+
+/// What is behind a handle's place.
+pub(super) enum Resolved {
+    Place(u64),
+    /// A commit that went through.
+    Committed,
+}

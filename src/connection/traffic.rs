@@ -1,0 +1,147 @@
+//! Bytes between the buffers and the socket.
+
+use super::deadline::Deadline;
+use super::engine::Engine;
+use super::input::BACKLOG;
+use crate::error::{Error, Result};
+
+impl Engine {
+    /// Whether something may have arrived: a command was written whose reply has not been read.
+    fn replies_due(&self) -> bool {
+        self.next < self.flushed || self.output.written > 0
+    }
+
+    /// Writes what the socket takes at once, and says whether that was everything. What has arrived is taken first, so
+    /// that the server need not keep it for us.
+    pub(super) fn try_flush(&mut self) -> Result<bool> {
+        self.check()?;
+        if self.output.is_empty() {
+            return Ok(true);
+        }
+        self.stats.largest_queue = self.stats.largest_queue.max(self.issued - self.next);
+        if self.replies_due() {
+            self.take_arrived()?;
+        }
+        loop {
+            match self.stream.try_write(self.output.pending()) {
+                Ok(Some(n)) => {
+                    self.wrote = true;
+                    self.stats.writes += 1;
+                    self.stats.bytes_written += n as u64;
+                    self.output.written += n;
+                    if self.output.is_empty() {
+                        self.all_written();
+                        return Ok(true);
+                    }
+                }
+                Ok(None) => {
+                    let count = self.output.compact();
+                    self.flushed = self.after_commands(self.flushed, count);
+                    return Ok(false);
+                }
+                Err(error) => return Err(self.break_with_io(error)),
+            }
+        }
+    }
+
+    /// Writes everything. While the socket takes nothing, what arrives is read, so that a server that first wants its
+    /// replies taken goes on.
+    pub(super) fn flush(&mut self, deadline: &mut Deadline) -> Result<()> {
+        while !self.try_flush()? {
+            let left = self.left(deadline)?;
+            match self.stream.ready(left) {
+                Ok(true) => self.absorb()?,
+                Ok(false) => {}
+                Err(error) => return Err(self.break_with_io(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what is there, as far as there is room for replies that nobody has asked for yet.
+    pub(super) fn take_arrived(&mut self) -> Result<()> {
+        if self.input.make_room(BACKLOG) {
+            self.read_now()?;
+        }
+        if !self.input.make_room(BACKLOG) {
+            self.settle_whole()?;
+            if self.input.make_room(BACKLOG) {
+                self.read_now()?;
+            }
+        }
+        self.skip_detached()
+    }
+
+    /// Reads what is there, whatever room it takes.
+    fn absorb(&mut self) -> Result<()> {
+        if !self.input.make_room(BACKLOG) {
+            self.settle_whole()?;
+            self.input.make_room(usize::MAX);
+        }
+        self.read_now().map(drop)
+    }
+
+    /// One read that does not wait. Says whether bytes came.
+    pub(super) fn read_now(&mut self) -> Result<bool> {
+        match self.stream.try_read(self.input.room()) {
+            Ok(Some(0)) => Err(self.closed_by_server()),
+            Ok(Some(n)) => {
+                self.arrived(n);
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(error) => Err(self.break_with_io(error)),
+        }
+    }
+
+    /// Sends everything and waits until bytes arrive. The frame at the front is not whole, so the buffer may grow for it.
+    pub(super) fn fill(&mut self, deadline: &mut Deadline) -> Result<()> {
+        self.check()?;
+        let before = self.stats.bytes_read;
+        self.flush(deadline)?;
+        if self.stats.bytes_read != before {
+            return Ok(());
+        }
+        self.input.make_room(usize::MAX);
+        self.stats.largest_queue = self.stats.largest_queue.max(self.issued - self.next);
+        self.stats.round_trips += u64::from(std::mem::take(&mut self.wrote));
+        loop {
+            let left = self.left(deadline)?;
+            match self.stream.read(self.input.room(), left) {
+                Ok(Some(0)) => return Err(self.closed_by_server()),
+                Ok(Some(n)) => {
+                    self.arrived(n);
+                    return Ok(());
+                }
+                // The clock says whether it was the deadline, a signal, or a receive timeout that was nearly right.
+                Ok(None) => {}
+                Err(error) => return Err(self.break_with_io(error)),
+            }
+        }
+    }
+
+    fn arrived(&mut self, n: usize) {
+        self.input.end += n;
+        self.silent = false;
+        self.stats.reads += 1;
+        self.stats.bytes_read += n as u64;
+    }
+
+    /// What is left of the time; notes that the server is silent when nothing is.
+    fn left(&mut self, deadline: &mut Deadline) -> Result<Option<std::time::Duration>> {
+        let left = deadline.left();
+        self.silent |= matches!(left, Err(Error::Timeout));
+        left
+    }
+
+    /// Reads what a broken socket still holds, without waiting and whatever else goes wrong.
+    pub(super) fn read_the_rest(&mut self) {
+        loop {
+            self.input.make_room(usize::MAX);
+            match self.stream.try_read(self.input.room()) {
+                Ok(Some(n)) if n > 0 => self.arrived(n),
+                _ => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Waiting for a reply and decoding it.
+
+use std::cell::RefMut;
+use std::time::Duration;
+
+use super::deadline::Deadline;
+use super::elements::{Begun, Next, Rest};
+use super::engine::{BUSY, Engine};
+use super::settle::Arrived;
+use super::{Connection, place};
+use crate::error::{Error, Result, ServerError, UnexpectedReply};
+use crate::resp::{self, Frame, Peek};
+use crate::values::FromReply;
+
+/// Decodes a whole reply. An error reply is an error, whatever the type.
+#[inline(always)]
+fn decode<T: FromReply>(frame: Frame<'_>) -> Result<T> {
+    match frame {
+        Frame::Error(message) => Err(server_error(message)),
+        frame => T::from_reply(frame),
+    }
+}
+
+#[cold]
+fn server_error(message: &[u8]) -> Error {
+    ServerError::new(message).into()
+}
+
+impl Connection {
+    /// Waits for the reply of this place and takes it. The place is used up, whatever comes: after a timeout it is
+    /// detached.
+    #[inline]
+    pub(crate) fn wait<T: FromReply>(&self, place: u64) -> Result<T> {
+        let Ok(mut engine) = self.engine.try_borrow_mut() else { return Err(Error::Refused(BUSY)) };
+        if place == engine.head {
+            let Engine { input, head, next, .. } = &mut *engine;
+            if let Ok(Peek::Scalar(frame, n)) = resp::peek(&input.buf[input.start..input.end]) {
+                // All that user code can see is moved on before it runs.
+                input.start += n;
+                *next += 1;
+                *head += 1;
+                return decode(frame);
+            }
+        }
+        engine.wait_slowly(place, None).map_err(|error| {
+            if let Error::Timeout = error {
+                engine.detach(place);
+            }
+            error
+        })
+    }
+
+    /// Waits at most this long. On [`Error::Timeout`] the place is as good as before.
+    pub(crate) fn wait_at_most<T: FromReply>(&self, place: u64, time: Duration) -> Result<T> {
+        self.with(|engine| engine.wait_slowly(place, Some(Deadline::new(Some(time)))))?
+    }
+
+    pub(crate) fn is_ready(&self, place: u64) -> Result<bool> {
+        self.with(|engine| engine.is_ready(place))?
+    }
+
+    /// Gives a place up, without I/O.
+    pub(crate) fn detach(&self, place: u64) {
+        // If the connection is in use further up the stack, the place stays as it is, like that of a forgotten handle.
+        let _ = self.with(|engine| engine.detach(place));
+    }
+
+    /// What the drop of a reply does.
+    pub(crate) fn drop_reply(&self, place: u64) {
+        let panicking = std::thread::panicking();
+        let _ = self.with(|engine| if panicking { engine.detach(place) } else { engine.drop_handle(place) });
+    }
+
+    /// Enters a multi-bulk. What is returned first is the place by which its elements are to be asked for.
+    pub(crate) fn begin_elements(&self, place: u64, deadline: &mut Option<Deadline>) -> Result<(u64, Begun)> {
+        self.with(|engine| {
+            let begun = engine.begin_elements(place, deadline);
+            match &begun {
+                Err(Error::Timeout) => engine.detach(place),
+                _ => engine.release(place),
+            }
+            begun
+        })?
+    }
+
+    /// Waits for the next element of a multi-bulk, or the next two, and takes them from the connection. They may have been
+    /// moved aside: then that is handed over.
+    #[inline]
+    pub(crate) fn next_elements(
+        &self,
+        place: u64,
+        pair: bool,
+        deadline: &mut Option<Deadline>,
+    ) -> Result<Result<Taken<'_>, Rest>> {
+        let Ok(mut engine) = self.engine.try_borrow_mut() else { return Err(Error::Refused(BUSY)) };
+        match engine.next_elements(place, pair, deadline)? {
+            Next::Here(first, second) => {
+                let start = engine.input.start;
+                engine.took(first + second, if pair { 2 } else { 1 });
+                Ok(Ok(Taken { engine, start, first, second }))
+            }
+            Next::Aside(rest) => Ok(Err(rest)),
+        }
+    }
+
+    /// Waits for the first byte of the next element and says whether it begins an aggregate.
+    pub(crate) fn peek_element(&self, place: u64, deadline: &mut Option<Deadline>) -> Result<Result<bool, Rest>> {
+        self.with(|engine| engine.peek_element(place, deadline))?
+    }
+
+    /// Gives elements back that are too few.
+    pub(crate) fn put_back(&self, place: u64, rest: Rest) -> Result<()> {
+        self.with(|engine| engine.put_back(place, rest))
+    }
+}
+
+/// Elements in the read buffer that no longer belong to the connection.
+pub(crate) struct Taken<'c> {
+    engine: RefMut<'c, Engine>,
+    start: usize,
+    first: usize,
+    second: usize,
+}
+
+impl Taken<'_> {
+    /// The first, and the second if it was asked for.
+    #[inline]
+    pub(crate) fn frames(&self) -> (Option<Frame<'_>>, Option<Frame<'_>>) {
+        let (first, second) =
+            self.engine.input.buf[self.start..self.start + self.first + self.second].split_at(self.first);
+        (element(first), if second.is_empty() { None } else { element(second) })
+    }
+}
+
+impl Drop for Taken<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.engine.input.give_back();
+    }
+}
+
+/// The frame that a whole element is.
+#[inline]
+fn element(bytes: &[u8]) -> Option<Frame<'_>> {
+    match resp::peek(bytes) {
+        Ok(Peek::Scalar(frame, _)) => Some(frame),
+        _ => resp::frame(bytes),
+    }
+}
+
+impl Engine {
+    /// Waits for a reply and decodes it from where it is.
+    #[inline(never)]
+    fn wait_slowly<T: FromReply>(&mut self, place: u64, deadline: Option<Deadline>) -> Result<T> {
+        let mut deadline = deadline;
+        let arrived = self.arrive(place, &mut deadline);
+        if !matches!(arrived, Err(Error::Timeout)) {
+            self.release(place);
+        }
+        match arrived? {
+            Arrived::Head(n) => {
+                let start = self.input.start;
+                self.pass(n);
+                let value = match resp::frame(&self.input.buf[start..start + n]) {
+                    Some(frame) => decode(frame),
+                    None => Err(UnexpectedReply::new("a reply", "something else").into()),
+                };
+                self.input.give_back();
+                value
+            }
+            Arrived::Stored(frame) => match resp::frame(&frame) {
+                Some(frame) => decode(frame),
+                None => Err(UnexpectedReply::new("a reply", "something else").into()),
+            },
+        }
+    }
+
+    /// A handle no longer needs its transaction.
+    pub(super) fn release(&mut self, place: u64) {
+        if let place::Place::Member { group, .. } = place::Place::of(place) {
+            self.groups.release(group);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What a command can be issued on, and what comes back.
+
+use std::time::Duration;
+
+use crate::args::{Arguments, Command, ToArgs};
+use crate::error::{Result, WaitError};
+use crate::values::FromReply;
+
+/// Something that commands can be issued on: `&Connection`, `&Batch`, `&Transaction`.
+///
+/// The command traits have their methods from here, so that the same program text works on each:
+///
+/// ```no_run
+/// use redefer::prelude::*;
+///
+/// fn visit<C: StringCommands>(on: C, page: &str) -> C::Reply<i64> {
+///     on.incr(page)
+/// }
+/// ```
+///
+/// For commands that this crate has no method for, a trait of one's own on top is a few lines:
+///
+/// ```no_run
+/// use redefer::prelude::*;
+///
+/// trait JsonCommands: Execute {
+///     fn json_get<T: FromReply>(self, key: impl ToArg, path: &str) -> Self::Reply<T> {
+///         self.command("JSON.GET", (key, path))
+///     }
+/// }
+///
+/// impl JsonCommands for &Connection {}
+/// ```
+pub trait Execute: Sized {
+    /// The handle of a reply that is read as one value.
+    type Reply<T: FromReply>: Handle<T>;
+
+    /// The handle of a reply whose elements are read as asked for.
+    type MultiBulk<T: FromReply>: Elements<T>;
+
+    /// Issues a command by its name and arguments, for those that have no method. Any command that answers exactly once
+    /// will do; those that the queue of replies cannot bear are refused without I/O ([`Error::Refused`]).
+    ///
+    /// A name of two words, such as `"CLIENT INFO"`, is sent as two arguments.
+    ///
+    /// [`Error::Refused`]: crate::Error::Refused
+    fn command<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> Self::Reply<T>;
+
+    #[doc(hidden)]
+    fn execute<T: FromReply, A: Arguments>(self, command: Command<A>) -> Self::Reply<T>;
+
+    #[doc(hidden)]
+    fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> Self::MultiBulk<T>;
+}
+
+/// The handle of one reply: what generic code can do with [`Execute::Reply`].
+///
+/// See [`Reply`](crate::Reply) for what each does.
+pub trait Handle<T>: Sized {
+    /// Waits for the reply and takes it.
+    fn wait(self) -> Result<T>;
+    /// Waits at most this long, and gives the handle back when that was not enough.
+    fn wait_timeout(self, time: Duration) -> Result<T, WaitError<Self>>;
+    /// Whether a wait would not block.
+    fn is_ready(&self) -> Result<bool>;
+    /// Gives the handle up.
+    fn detach(self);
+}
+
+/// The handle of a reply of many elements: what generic code can do with [`Execute::MultiBulk`].
+///
+/// See [`MultiBulk`](crate::MultiBulk) for what each does.
+pub trait Elements<T>: Iterator<Item = Result<T>> {
+    /// All elements that are left, in a collection.
+    fn wait<C: FromIterator<T>>(self) -> Result<C>;
+    /// How many elements are left; `None` is nil.
+    fn len(&mut self) -> Result<Option<usize>>;
+    /// Gives the handle up.
+    fn detach(self);
+}

@@ -1,0 +1,31 @@
+//! Which groups of commands each executor has: one list, so that a group cannot be forgotten on one of them.
+
+use crate::batch::Batch;
+use crate::commands::*;
+use crate::connection::Connection;
+use crate::transaction::Transaction;
+
+macro_rules! on_all {
+    ($($executor:ty),*) => {$(
+        impl StringCommands for $executor {}
+        impl HashCommands for $executor {}
+        impl ListCommands for $executor {}
+        impl SetCommands for $executor {}
+        impl SortedSetCommands for $executor {}
+        impl KeyCommands for $executor {}
+        impl ScanPageCommands for $executor {}
+        impl ScriptingCommands for $executor {}
+        impl ServerCommands for $executor {}
+        impl PubSubCommands for $executor {}
+        impl ConnectionCommands for $executor {}
+    )*};
+}
+
+on_all!(&Connection, &Batch<'_>, &Transaction<'_>);
+
+// What needs the connection for itself, or changes it.
+impl ScanCommands for &Connection {}
+impl SessionCommands for &Connection {}
+impl BlockingListCommands for &Connection {}
+impl BlockingSortedSetCommands for &Connection {}
+impl BlockingKeyCommands for &Connection {}

@@ -1,0 +1,27 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![deny(missing_docs, missing_debug_implementations)]
+#![warn(unreachable_pub)]
+
+pub mod args;
+mod batch;
+pub mod commands;
+mod connection;
+mod error;
+mod execute;
+mod executors;
+pub mod prelude;
+mod reply;
+pub mod resp;
+#[cfg(all(unix, feature = "testing"))]
+pub mod testing;
+mod transaction;
+mod values;
+
+pub use args::{Arg, ToArg, ToArgs, ToPairs};
+pub use batch::Batch;
+pub use connection::{Config, Connection, IntoConfig, Protocol, SendWhen, Stats};
+pub use error::{BatchError, ConnectionLost, Error, Result, Sent, ServerError, UnexpectedReply, WaitError};
+pub use reply::{MultiBulk, Queued, Reply};
+pub use transaction::{Handles, Transaction, Watch};
+pub use values::{FromReply, Value};

@@ -1,0 +1,11 @@
+//! Everything a program needs, for one `use redefer::prelude::*`: the command traits and the main types.
+//!
+//! [`Result`](crate::Result) is not here, so that it does not hide the one of the standard library.
+
+pub use crate::args::{self, ToArg, ToArgs, ToPairs};
+pub use crate::commands::{
+    BlockingKeyCommands, BlockingListCommands, BlockingSortedSetCommands, ConnectionCommands, Elements as _, Execute,
+    Handle as _, HashCommands, KeyCommands, ListCommands, PubSubCommands, ScanCommands, ScanPageCommands,
+    ScriptingCommands, ServerCommands, SessionCommands, SetCommands, SortedSetCommands, StringCommands,
+};
+pub use crate::{Batch, Config, Connection, Error, FromReply, MultiBulk, Queued, Reply, Transaction, Value};

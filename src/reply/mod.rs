@@ -1,0 +1,191 @@
+//! Handles of replies that have not been read.
+
+mod multi_bulk;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::time::Duration;
+
+pub use multi_bulk::MultiBulk;
+
+use crate::args::{Arguments, Command, ToArgs};
+use crate::connection::Connection;
+use crate::error::{Error, Result, WaitError};
+use crate::execute::{Execute, Handle};
+use crate::values::FromReply;
+
+/// The handle of one reply of a [`Connection`] that has not been read yet: sixteen bytes.
+///
+/// [`wait`](Reply::wait) sends what has to be sent, reads every earlier reply (each is kept for its handle), and decodes
+/// this one straight from the read buffer. So a loop that issues commands and keeps their handles is a pipeline:
+///
+/// ```
+/// # fn main() -> redefer::Result<()> {
+/// # #[cfg(feature = "testing")] {
+/// # let server = redefer::testing::Server::start()?;
+/// # let conn = redefer::Connection::open(server.url())?;
+/// use redefer::prelude::*;
+///
+/// let replies: Vec<Reply<'_, i64>> = (0..100).map(|_| conn.incr("n")).collect();
+/// for (reply, n) in replies.into_iter().zip(1..) {
+///     assert_eq!(reply.wait()?, n);
+/// }
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Drop
+///
+/// Dropping a reply that was not waited for sends what has to be sent and reads up to and including it, for at most
+/// [`Config::timeout`](crate::Config::timeout). If it is an error, that goes to the connection's account, which
+/// [`Connection::sync`] hands out; its value is not decoded. The drop does not wait, and only gives the handle up like
+/// [`detach`](Reply::detach), for a blocking command, behind a blocking command without end, while the server is silent
+/// after a timeout, and while the thread is panicking.
+///
+/// A handle that is forgotten ([`std::mem::forget`]) costs its own stored reply for as long as the connection lives, and
+/// nothing else.
+#[must_use = "dropping a reply waits for it; use `wait` to get it, or `detach` to give it up"]
+pub struct Reply<'c, T> {
+    conn: &'c Connection,
+    place: u64,
+    value: PhantomData<fn() -> T>,
+}
+
+/// The handle of one reply of a [`Batch`](crate::Batch) or a [`Transaction`](crate::Transaction): like [`Reply`], but
+/// dropping it costs nothing and does not wait.
+///
+/// A handle of a batch can be waited for at once, which sends what has been gathered, and at any time after the batch.
+/// A handle of a transaction gives [`Error::NotCommitted`] without I/O until the transaction is committed, and its
+/// element of EXEC's reply after that.
+///
+/// # Drop
+///
+/// Gives the handle up. If its reply is an error, a batch reports it when it is finished; that of a transaction goes to
+/// the connection's account.
+pub struct Queued<'c, T> {
+    conn: &'c Connection,
+    place: u64,
+    value: PhantomData<fn() -> T>,
+}
+
+macro_rules! handle {
+    ($handle:ident) => {
+        impl<'c, T: FromReply> $handle<'c, T> {
+            #[inline(always)]
+            pub(crate) fn new(conn: &'c Connection, place: u64) -> Self {
+                $handle { conn, place, value: PhantomData }
+            }
+
+            /// Waits for the reply and takes it.
+            ///
+            /// Sends what has been gathered, if the reply is not there yet, and reads every earlier one. Blocks for at
+            /// most [`Config::timeout`](crate::Config::timeout), longer if blocking commands are in front of it.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Server`] if the reply is an error, [`Error::Nil`] and [`Error::UnexpectedReply`] if it does not
+            /// fit `T`, [`Error::Timeout`], [`Error::ConnectionLost`], and what kept the command from being sent.
+            #[inline]
+            pub fn wait(self) -> Result<T> {
+                let handle = ManuallyDrop::new(self);
+                handle.conn.wait(handle.place)
+            }
+
+            /// Waits at most this long, whatever the configuration says, and gives the handle back if that was not
+            /// enough.
+            pub fn wait_timeout(self, time: Duration) -> Result<T, WaitError<Self>> {
+                match self.conn.wait_at_most(self.place, time) {
+                    Err(Error::Timeout) => Err(WaitError::Timeout(self)),
+                    other => {
+                        std::mem::forget(self);
+                        other.map_err(WaitError::Failed)
+                    }
+                }
+            }
+
+            /// Whether a wait would not block. Sends what has been gathered as far as the socket takes it, and reads what
+            /// has arrived; never blocks.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Refused`] inside a [`FromReply`] that runs on the same connection. A broken connection is no
+            /// error here: a wait would not block.
+            pub fn is_ready(&self) -> Result<bool> {
+                self.conn.is_ready(self.place)
+            }
+
+            /// Gives the handle up without I/O: its reply is skipped when its turn comes, and an error accounted for. Does
+            /// not send anything either: see [`Connection::flush`].
+            pub fn detach(self) {
+                let handle = ManuallyDrop::new(self);
+                handle.conn.detach(handle.place);
+            }
+        }
+
+        impl<T: FromReply> Handle<T> for $handle<'_, T> {
+            fn wait(self) -> Result<T> {
+                self.wait()
+            }
+            fn wait_timeout(self, time: Duration) -> Result<T, WaitError<Self>> {
+                self.wait_timeout(time)
+            }
+            fn is_ready(&self) -> Result<bool> {
+                self.is_ready()
+            }
+            fn detach(self) {
+                self.detach()
+            }
+        }
+
+        impl<T> fmt::Debug for $handle<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($handle)).finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+handle!(Reply);
+handle!(Queued);
+
+impl<T> Drop for Reply<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.conn.drop_reply(self.place);
+    }
+}
+
+impl<T> Drop for Queued<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.conn.detach(self.place);
+    }
+}
+
+impl<'c> Execute for &'c Connection {
+    type Reply<T: FromReply> = Reply<'c, T>;
+    type MultiBulk<T: FromReply> = MultiBulk<'c, T>;
+
+    fn command<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> Reply<'c, T> {
+        Reply::new(self, self.issue_named(name, arguments))
+    }
+
+    #[inline]
+    fn execute<T: FromReply, A: Arguments>(self, command: Command<A>) -> Reply<'c, T> {
+        Reply::new(self, self.issue(&command))
+    }
+
+    #[inline]
+    fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> MultiBulk<'c, T> {
+        MultiBulk::new(self, self.issue(&command))
+    }
+}
+
+impl Connection {
+    /// Issues a command by its name and arguments: see [`Execute::command`].
+    pub fn command<T: FromReply>(&self, name: &str, arguments: impl ToArgs) -> Reply<'_, T> {
+        Execute::command(self, name, arguments)
+    }
+}

@@ -1,0 +1,328 @@
+//! A reply of many elements, read as they are asked for.
+
+use std::fmt;
+use std::iter::FusedIterator;
+use std::marker::PhantomData;
+
+use crate::connection::{Begun, Connection, Deadline, Rest};
+use crate::error::{Error, Result, UnexpectedReply};
+use crate::execute::Elements;
+use crate::resp::{self, Frame};
+use crate::values::{FromReply, Layout};
+
+/// The handle of a reply of many elements: lazy, fallible, and done after its first error.
+///
+/// As an iterator it reads and decodes one element at a time from the connection, so that a list of millions passes
+/// through a small buffer; [`wait`](MultiBulk::wait) collects instead:
+///
+/// ```
+/// # fn main() -> redefer::Result<()> {
+/// # #[cfg(feature = "testing")] {
+/// # let server = redefer::testing::Server::start()?;
+/// # let conn = redefer::Connection::open(server.url())?;
+/// use std::collections::HashMap;
+/// use redefer::prelude::*;
+///
+/// conn.rpush("list", ["a", "b", "c"]).wait()?;
+/// for letter in conn.lrange::<String>("list", 0, -1) {
+///     println!("{}", letter?);
+/// }
+/// let all: Vec<String> = conn.lrange("list", 0, -1).wait()?;
+/// assert_eq!(all, ["a", "b", "c"]);
+///
+/// conn.hset("point", [("x", 1), ("y", 2)]).wait()?;
+/// let point: HashMap<String, i64> = conn.hgetall("point").wait()?;
+/// assert_eq!(point["y"], 2);
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The connection can be used in the middle of an iteration. When a reply behind this one has to be read, the elements
+/// that are left are moved into memory first, and the iteration goes on from there.
+///
+/// Pairs come as tuples, whatever the protocol: see [`FromReply`] for the rule. Iterating over nil gives one
+/// [`Error::Nil`]; `len` tells it beforehand. Each element is waited for on its own for at most
+/// [`Config::timeout`](crate::Config::timeout); `wait` is one wait for all.
+///
+/// # Drop
+///
+/// Never reads: what is left is skipped, in constant memory, when the connection gets there. If the reply is an error
+/// that nobody has looked at, it goes to the connection's account, or to the batch it belongs to.
+#[must_use = "a multi-bulk is lazy: iterate over it, `wait` for it, or `detach` it"]
+pub struct MultiBulk<'c, T> {
+    conn: &'c Connection,
+    place: u64,
+    state: State,
+    value: PhantomData<fn() -> T>,
+}
+
+/// How far the reading has come.
+enum State {
+    /// Not even the header.
+    Unread,
+    /// In the middle.
+    Begun {
+        /// Elements left; a pair of flat elements counts twice.
+        left: u64,
+        map: bool,
+        /// How elements make items, once that is known.
+        layout: Option<Layout>,
+        /// Elements that were moved aside, and how many of their bytes have been taken.
+        aside: Rest,
+        taken: usize,
+    },
+    /// Nothing is left, or an error was told.
+    Done,
+}
+
+impl<'c, T: FromReply> MultiBulk<'c, T> {
+    pub(crate) fn new(conn: &'c Connection, place: u64) -> Self {
+        MultiBulk { conn, place, state: State::Unread, value: PhantomData }
+    }
+
+    /// Waits for all elements that are left, as one wait, and collects them.
+    ///
+    /// # Errors
+    ///
+    /// The first error of an element, [`Error::Nil`] if the reply is nil, and those of [`Reply::wait`]. What is left
+    /// after an error is skipped.
+    ///
+    /// [`Reply::wait`]: crate::Reply::wait
+    pub fn wait<C: FromIterator<T>>(mut self) -> Result<C> {
+        let mut deadline = None;
+        std::iter::from_fn(|| self.next_before(&mut deadline)).collect()
+    }
+
+    /// How many items are left, pairs counted once; `None` if the reply is nil. Waits for the header, and for pairs that
+    /// may be flat or nested for the first byte behind it.
+    ///
+    /// Asked after the end or an error, it is `Some(0)`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Reply::wait`](crate::Reply::wait).
+    #[expect(clippy::len_without_is_empty, reason = "an empty reply and a nil one are told apart")]
+    pub fn len(&mut self) -> Result<Option<usize>> {
+        let mut deadline = None;
+        match self.begin(&mut deadline) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let layout = self.layout(&mut deadline)?;
+        match &self.state {
+            State::Begun { left, .. } => Ok(Some(layout.map_or(*left as usize, |layout| layout.items(*left as usize)))),
+            _ => Ok(Some(0)),
+        }
+    }
+
+    /// Runs `take` on the bytes of every element that is left, without a copy of any: for payloads that need not be kept.
+    /// Elements of pairs come one by one. The connection cannot be used meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnexpectedReply`] for an element that is no text or bytes, [`Error::Nil`] for one that is nil or if the
+    /// reply is, [`Error::Server`] for one that is an error, and those of [`Reply::wait`](crate::Reply::wait).
+    pub fn for_each_bytes(mut self, mut take: impl FnMut(&[u8])) -> Result<()> {
+        let mut deadline = None;
+        if !self.begin(&mut deadline)? {
+            return Err(Error::Nil);
+        }
+        while let State::Begun { left: 1.., .. } = self.state {
+            self.element(&mut deadline, false, |frame, _| match (frame.as_bytes(), frame) {
+                (Some(bytes), _) => {
+                    take(bytes);
+                    Ok(())
+                }
+                (None, frame) => Err(Error::unexpected("text or bytes", &frame)),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Gives the handle up, as dropping it does.
+    pub fn detach(self) {}
+
+    /// Reads the header if that has not been done. `false`: the reply is nil.
+    fn begin(&mut self, deadline: &mut Option<Deadline>) -> Result<bool> {
+        if !matches!(self.state, State::Unread) {
+            return Ok(true);
+        }
+        self.state = State::Done;
+        let (place, begun) = self.conn.begin_elements(self.place, deadline)?;
+        self.place = place;
+        match begun {
+            Begun::Nil => Ok(false),
+            Begun::Elements { map, elements, stored } => {
+                let aside = stored.unwrap_or_default();
+                self.state = State::Begun { left: elements, map, layout: None, aside, taken: 0 };
+                Ok(true)
+            }
+        }
+    }
+
+    /// How elements make items, which for pairs can depend on the first element.
+    fn layout(&mut self, deadline: &mut Option<Deadline>) -> Result<Option<Layout>> {
+        let State::Begun { left, map, layout, .. } = &self.state else { return Ok(None) };
+        if layout.is_some() || *left == 0 {
+            return Ok(*layout);
+        }
+        let (left, map) = (*left, *map);
+        let nested = T::PAIR && !map && self.first_is_aggregate(deadline)?;
+        let found = Layout::of::<T>(map, left as usize, || nested);
+        let found = self.note(found)?;
+        if let State::Begun { layout, .. } = &mut self.state {
+            *layout = Some(found);
+        }
+        Ok(Some(found))
+    }
+
+    fn first_is_aggregate(&mut self, deadline: &mut Option<Deadline>) -> Result<bool> {
+        if let State::Begun { aside, taken, .. } = &self.state {
+            if aside.elements > 0 {
+                return Ok(resp::frame(&aside.bytes[*taken..]).is_some_and(|frame| frame.is_aggregate()));
+            }
+        }
+        let peeked = self.conn.peek_element(self.place, deadline);
+        match self.note(peeked)? {
+            Ok(aggregate) => Ok(aggregate),
+            Err(rest) => {
+                self.keep(rest);
+                self.first_is_aggregate(deadline)
+            }
+        }
+    }
+
+    fn keep(&mut self, rest: Rest) {
+        if let State::Begun { aside, taken, .. } = &mut self.state {
+            *aside = rest;
+            *taken = 0;
+        }
+    }
+
+    /// An error ends the iteration.
+    fn note<R>(&mut self, result: Result<R>) -> Result<R> {
+        if result.is_err() {
+            self.give_up();
+        }
+        result
+    }
+
+    /// Lets what is left be skipped.
+    fn give_up(&mut self) {
+        if !matches!(std::mem::replace(&mut self.state, State::Done), State::Done) {
+            self.conn.detach(self.place);
+        }
+    }
+
+    /// Runs `take` on the next element, or on the next two.
+    fn element<R>(
+        &mut self,
+        deadline: &mut Option<Deadline>,
+        pair: bool,
+        take: impl FnOnce(Frame<'_>, Option<Frame<'_>>) -> Result<R>,
+    ) -> Result<R> {
+        let needed = if pair { 2 } else { 1 };
+        loop {
+            let State::Begun { left, aside, taken, .. } = &mut self.state else { return Err(Error::Nil) };
+            if aside.elements >= needed {
+                let elements = resp::Elements::new(&aside.bytes[*taken..], aside.elements);
+                let mut ahead = elements;
+                let (one, two) = (ahead.next(), if pair { ahead.next() } else { None });
+                *taken += elements.rest().len() - ahead.rest().len();
+                aside.elements -= needed;
+                *left -= needed;
+                let value = present(one).and_then(|one| take(one, two));
+                return self.note(value);
+            }
+            if aside.elements > 0 {
+                // Half of a pair: the other half is on the wire, or has been moved aside since.
+                let half = Rest { bytes: aside.bytes.split_off(*taken), elements: aside.elements };
+                aside.elements = 0;
+                self.conn.put_back(self.place, half)?;
+            }
+            let next = self.conn.next_elements(self.place, pair, deadline);
+            match self.note(next)? {
+                Ok(elements) => {
+                    if let State::Begun { left, .. } = &mut self.state {
+                        *left -= needed;
+                    }
+                    let (one, two) = elements.frames();
+                    let value = present(one).and_then(|one| take(one, two));
+                    drop(elements);
+                    return self.note(value);
+                }
+                Err(rest) => self.keep(rest),
+            }
+        }
+    }
+
+    #[inline]
+    fn next_before(&mut self, deadline: &mut Option<Deadline>) -> Option<Result<T>> {
+        match &self.state {
+            State::Begun { left: 0, .. } | State::Done => {
+                self.state = State::Done;
+                return None;
+            }
+            State::Begun { .. } => {}
+            State::Unread => match self.begin(deadline) {
+                Ok(true) => return self.next_before(deadline),
+                Ok(false) => return Some(Err(Error::Nil)),
+                Err(error) => return Some(Err(error)),
+            },
+        }
+        let layout = match self.layout(deadline) {
+            Ok(layout) => layout,
+            Err(error) => return Some(Err(error)),
+        };
+        Some(match layout {
+            Some(Layout::Flat) => self.element(deadline, true, |first, second| match second {
+                Some(second) => T::from_pair(first, second),
+                None => Err(UnexpectedReply::new("a pair", "half of one").into()),
+            }),
+            _ => self.element(deadline, false, |frame, _| T::from_element(frame)),
+        })
+    }
+}
+
+fn present(frame: Option<Frame<'_>>) -> Result<Frame<'_>> {
+    frame.ok_or_else(|| UnexpectedReply::new("an element", "something else").into())
+}
+
+impl<T: FromReply> Iterator for MultiBulk<'_, T> {
+    type Item = Result<T>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Result<T>> {
+        self.next_before(&mut None)
+    }
+}
+
+impl<T: FromReply> FusedIterator for MultiBulk<'_, T> {}
+
+impl<T: FromReply> Elements<T> for MultiBulk<'_, T> {
+    fn wait<C: FromIterator<T>>(self) -> Result<C> {
+        self.wait()
+    }
+    fn len(&mut self) -> Result<Option<usize>> {
+        self.len()
+    }
+    fn detach(self) {
+        self.detach()
+    }
+}
+
+impl<T> Drop for MultiBulk<'_, T> {
+    fn drop(&mut self) {
+        if !matches!(self.state, State::Done) {
+            self.conn.detach(self.place);
+        }
+    }
+}
+
+impl<T> fmt::Debug for MultiBulk<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultiBulk").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,392 @@
+//! MULTI … EXEC as a guard, WATCH as a guard, and the loop of both.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::time::Duration;
+
+use crate::args::{ArgWriter, Arguments, Command, ToArgs};
+use crate::connection::{Connection, EMPTY, Effect, Encoded, TOO_LONG, place};
+use crate::error::{Error, Result};
+use crate::execute::Execute;
+use crate::reply::{MultiBulk, Queued, Reply};
+use crate::resp::encode;
+use crate::values::FromReply;
+
+/// A transaction that has not been sent, made by [`Connection::transaction`] or [`Watch::transaction`].
+///
+/// Commands are encoded into the transaction's own buffer. [`commit`](Transaction::commit) sends MULTI, the commands and
+/// EXEC in one piece, so that nothing half-open can be left on the server, and commands issued on the connection
+/// meanwhile run at once, outside it. Handles are [`Queued`]: bound when EXEC's reply comes, and
+/// [`Error::NotCommitted`] before.
+///
+/// ```
+/// # fn main() -> redefer::Result<()> {
+/// # #[cfg(feature = "testing")] {
+/// # let server = redefer::testing::Server::start()?;
+/// # let conn = redefer::Connection::open(server.url())?;
+/// use redefer::prelude::*;
+///
+/// let tx = conn.transaction();
+/// let x = tx.incr("x");
+/// let y: Queued<'_, Option<String>> = tx.get("y");
+/// tx.commit().wait()?;
+/// assert_eq!((x.wait()?, y.wait()?), (1, None));
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A command that fails while it runs fails alone. If EXEC itself fails, nothing ran: `commit` and every handle get its
+/// error (`EXECABORT`, `READONLY`, …), except that a command which the server had refused to queue gets its own.
+///
+/// If the server refuses MULTI (a user may not be allowed it), every handle gets that error; the commands were sent
+/// behind it and **may have run**, one by one.
+///
+/// # Drop
+///
+/// Nothing is sent, and its handles give [`Error::NotCommitted`]; likewise [`discard`](Transaction::discard). A
+/// transaction under [`Watch`] ends the watch.
+#[must_use = "a transaction that is not committed sends nothing"]
+pub struct Transaction<'c> {
+    conn: &'c Connection,
+    /// On a connection that is in use there is no transaction: see [`Connection::open_group`].
+    group: Option<u32>,
+    commands: RefCell<Buffer>,
+    watch: Option<Watch<'c>>,
+}
+
+/// Encoded commands: `bytes[..len]`. What is behind is spare room, zeroed.
+#[derive(Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+/// Keys under WATCH, made by [`Connection::watch`]: [`transaction`](Watch::transaction) begins the transaction that runs
+/// only if none of them has changed.
+///
+/// There is one watch at a time on a connection, and while it is held only its own transaction can be committed: any EXEC
+/// ends every watch, and a transaction must not lose its guard without anybody noticing.
+///
+/// # Drop
+///
+/// Sends UNWATCH, without waiting. While the thread is panicking it does no I/O.
+#[must_use = "the keys are watched only as long as this is held"]
+pub struct Watch<'c> {
+    conn: &'c Connection,
+    generation: u64,
+    /// A transaction has taken EXEC's word for it.
+    spent: bool,
+}
+
+impl Connection {
+    /// Begins a transaction. Never blocks; nothing is sent before its [`commit`](Transaction::commit).
+    pub fn transaction(&self) -> Transaction<'_> {
+        Transaction { conn: self, group: self.open_group(), commands: RefCell::default(), watch: None }
+    }
+
+    /// Watches keys (one, or any list of them) and waits for the server's word.
+    ///
+    /// ```
+    /// # fn main() -> redefer::Result<()> {
+    /// # #[cfg(feature = "testing")] {
+    /// # let server = redefer::testing::Server::start()?;
+    /// # let conn = redefer::Connection::open(server.url())?;
+    /// use redefer::{Error, prelude::*};
+    ///
+    /// let watch = conn.watch(["balance"])?;
+    /// let balance: Option<i64> = conn.get("balance").wait()?;
+    /// let tx = watch.transaction();
+    /// tx.set("balance", balance.unwrap_or(0) + 10);
+    /// match tx.commit().wait() {
+    ///     Ok(()) => {}
+    ///     Err(Error::Aborted) => println!("somebody was faster"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] while another watch is held; [`Error::Argument`] without keys; those of a wait.
+    pub fn watch(&self, keys: impl ToArgs) -> Result<Watch<'_>> {
+        let (keys, count) = encode_keys(keys)?;
+        self.watch_encoded(&keys, count)
+    }
+
+    fn watch_encoded(&self, keys: &[u8], count: usize) -> Result<Watch<'_>> {
+        let generation = self.begin_watch(keys, count)?;
+        Ok(Watch { conn: self, generation, spent: false })
+    }
+
+    /// Watches keys, lets `body` read what it needs and queue commands, commits, and begins again if a key has changed
+    /// meanwhile: at most sixteen times, after a random pause that grows.
+    ///
+    /// `body` returns the handles whose values are wanted, one or a tuple of them; their values are returned.
+    ///
+    /// ```
+    /// # fn main() -> redefer::Result<()> {
+    /// # #[cfg(feature = "testing")] {
+    /// # let server = redefer::testing::Server::start()?;
+    /// # let conn = redefer::Connection::open(server.url())?;
+    /// use redefer::prelude::*;
+    ///
+    /// conn.set("x", 20).wait()?;
+    /// let doubled: i64 = conn.transact(["x"], |conn, tx| {
+    ///     let x: i64 = conn.get("x").wait()?;
+    ///     Ok(tx.incrby("x", x))
+    /// })?;
+    /// assert_eq!(doubled, 40);
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first error of `body`, which is not repeated and leaves nothing behind; [`Error::Aborted`] after the last
+    /// attempt; the first error of a wanted value, whose transaction has then run.
+    pub fn transact<'c, H: Handles>(
+        &'c self,
+        keys: impl ToArgs,
+        mut body: impl FnMut(&'c Connection, &Transaction<'c>) -> Result<H>,
+    ) -> Result<H::Output> {
+        let (keys, count) = encode_keys(keys)?;
+        let mut attempt = 0;
+        loop {
+            let tx = self.watch_encoded(&keys, count)?.transaction();
+            let handles = body(self, &tx)?;
+            match tx.commit().wait() {
+                Ok(()) => return handles.wait_all(),
+                Err(Error::Aborted) if attempt < RETRIES => {
+                    attempt += 1;
+                    let longest = 250 << attempt.min(7);
+                    std::thread::sleep(Duration::from_micros(fastrand::u64(0..longest)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// How often [`Connection::transact`] begins again.
+const RETRIES: u32 = 15;
+
+fn encode_keys(keys: impl ToArgs) -> Result<(Vec<u8>, usize)> {
+    let mut bytes = Vec::new();
+    let mut out = ArgWriter::new(&mut bytes, 0);
+    keys.write_args(&mut out);
+    let (end, count) = (out.end(), out.count());
+    match end {
+        Some(_) if count == 0 => Err(Error::Argument("WATCH needs at least one key")),
+        Some(end) => {
+            bytes.truncate(end);
+            Ok((bytes, count))
+        }
+        None => Err(Error::Argument("a key is longer than 512 MiB")),
+    }
+}
+
+impl<'c> Transaction<'c> {
+    /// Sends the transaction. The handle that is returned resolves with EXEC's reply.
+    ///
+    /// Does not wait for replies, but like any command it may wait for the socket to take what was gathered before.
+    ///
+    /// # Errors
+    ///
+    /// Told by the handle: [`Error::Aborted`] when a watched key has changed (nothing is sent when it is known before
+    /// that the watch was ended), [`Error::Server`] when EXEC fails, [`Error::Refused`] while a watch is held that is not
+    /// this transaction's.
+    pub fn commit(mut self) -> Reply<'c, ()> {
+        let Some(group) = self.group.take() else { return Reply::new(self.conn, place::BUSY) };
+        let watch = self.watch.take();
+        let generation = watch.as_ref().map(|watch| watch.generation);
+        let Buffer { bytes, len } = self.commands.get_mut();
+        let commit = self.conn.commit_group(group, &bytes[..*len], generation);
+        if let Some(mut watch) = watch {
+            watch.spent = true;
+        }
+        Reply::new(self.conn, commit)
+    }
+
+    /// Gives the transaction up: nothing is sent. The same as dropping it.
+    pub fn discard(self) {}
+
+    /// How many commands have been queued.
+    pub fn len(&self) -> usize {
+        self.group.and_then(|group| self.conn.group_len(group)).unwrap_or(0)
+    }
+
+    /// Whether no command has been queued.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Keeps an encoded command and returns the place of its handle.
+    fn queue(&self, encoded: Result<Encoded>) -> u64 {
+        let encoded = match encoded {
+            Ok(encoded) => encoded,
+            Err(error) => return self.conn.born_failed(error),
+        };
+        let mut buffer = self.commands.borrow_mut();
+        let len = buffer.len;
+        let end = encode::raw(&mut buffer.bytes, len, &encoded.bytes);
+        self.queued(&mut buffer, end)
+    }
+
+    /// A command has been encoded up to `end`: it counts once it has a handle.
+    #[inline]
+    fn queued(&self, buffer: &mut Buffer, end: usize) -> u64 {
+        match self.group.and_then(|group| Some(place::member(group, self.conn.add_to_group(group)?))) {
+            Some(place) => {
+                buffer.len = end;
+                place
+            }
+            None => place::BUSY,
+        }
+    }
+
+    fn queue_named(&self, name: &str, arguments: impl ToArgs) -> u64 {
+        let encoded = Encoded::named(name, arguments);
+        self.queue(encoded.and_then(|encoded| match encoded.effect() {
+            // In a transaction nothing blocks.
+            Effect::Ordinary | Effect::Blocking(_) => Ok(encoded),
+            Effect::Refused(why) => Err(Error::Refused(why)),
+            Effect::Barrier | Effect::Database => {
+                Err(Error::Refused("AUTH and SELECT cannot be part of a transaction: issue them on the connection"))
+            }
+        }))
+    }
+
+    /// Queues a command of a method: of this crate's own types it is encoded right into the buffer.
+    #[inline]
+    fn queue_command<A: Arguments>(&self, command: &Command<A>) -> u64 {
+        if !A::DIRECT {
+            return self.queue(Encoded::of(command));
+        }
+        let mut buffer = self.commands.borrow_mut();
+        let Buffer { bytes, len } = &mut *buffer;
+        let mut out = ArgWriter::new(bytes, *len);
+        out.command(1 + command.arguments().count(), command.name());
+        match (command.arguments().write(&mut out), out.end()) {
+            (Ok(()), Some(end)) => self.queued(&mut buffer, end),
+            (Err(_), _) => self.conn.born_failed(Error::Argument(EMPTY)),
+            (Ok(()), None) => self.conn.born_failed(Error::Argument(TOO_LONG)),
+        }
+    }
+}
+
+impl<'c> Execute for &Transaction<'c> {
+    type Reply<T: FromReply> = Queued<'c, T>;
+    type MultiBulk<T: FromReply> = MultiBulk<'c, T>;
+
+    fn command<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> Queued<'c, T> {
+        Queued::new(self.conn, self.queue_named(name, arguments))
+    }
+
+    #[inline]
+    fn execute<T: FromReply, A: Arguments>(self, command: Command<A>) -> Queued<'c, T> {
+        Queued::new(self.conn, self.queue_command(&command))
+    }
+
+    #[inline]
+    fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> MultiBulk<'c, T> {
+        MultiBulk::new(self.conn, self.queue_command(&command))
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if let Some(group) = self.group.take() {
+            self.conn.discard_group(group);
+        }
+    }
+}
+
+impl fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("watched", &self.watch.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl<'c> Watch<'c> {
+    /// Begins the transaction that runs only if no watched key has changed.
+    pub fn transaction(self) -> Transaction<'c> {
+        let mut tx = self.conn.transaction();
+        tx.watch = Some(self);
+        tx
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.conn.end_watch(self.spent);
+    }
+}
+
+impl fmt::Debug for Watch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
+    }
+}
+
+/// The handles whose values [`Connection::transact`] returns: one, or a tuple or vector of them, or `()`.
+pub trait Handles {
+    /// Their values.
+    type Output;
+    /// Waits for all of them, in order. After an error the others are given up.
+    fn wait_all(self) -> Result<Self::Output>;
+}
+
+impl<T: FromReply> Handles for Queued<'_, T> {
+    type Output = T;
+    fn wait_all(self) -> Result<T> {
+        self.wait()
+    }
+}
+
+/// All elements.
+impl<T: FromReply> Handles for MultiBulk<'_, T> {
+    type Output = Vec<T>;
+    fn wait_all(self) -> Result<Vec<T>> {
+        self.wait()
+    }
+}
+
+impl<H: Handles> Handles for Vec<H> {
+    type Output = Vec<H::Output>;
+    fn wait_all(self) -> Result<Self::Output> {
+        self.into_iter().map(H::wait_all).collect()
+    }
+}
+
+impl Handles for () {
+    type Output = ();
+    fn wait_all(self) -> Result<()> {
+        Ok(())
+    }
+}
+
+macro_rules! handles {
+    ($(($($name:ident $index:tt),+))*) => {$(
+        impl<$($name: Handles),+> Handles for ($($name,)+) {
+            type Output = ($($name::Output,)+);
+            fn wait_all(self) -> Result<Self::Output> {
+                Ok(($(self.$index.wait_all()?,)+))
+            }
+        }
+    )*};
+}
+
+handles! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+}
