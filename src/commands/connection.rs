@@ -385,53 +385,63 @@ impl ToArg for ClientAttribute {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recorder::Recorder;
+    use super::super::keys::recorder::{Recorder, sent};
     use super::*;
 
-    impl ConnectionCommands for Recorder {}
+    impl ConnectionCommands for &Recorder {}
 
     #[test]
     fn connection_commands_are_encoded() {
-        let on = Recorder;
-        assert_eq!(on.client_getname(), "CLIENT GETNAME");
-        assert_eq!(on.client_getredir(), "CLIENT GETREDIR");
-        assert_eq!(on.client_id(), "CLIENT ID");
-        assert_eq!(on.client_info(), "CLIENT INFO");
-        assert_eq!(on.client_kill("1.1.1.1:1"), "CLIENT KILL 1.1.1.1:1");
-        assert_eq!(on.client_list(), "CLIENT LIST");
-        assert_eq!(on.client_no_evict(true), "CLIENT NO-EVICT ON");
-        assert_eq!(on.client_no_touch(false), "CLIENT NO-TOUCH OFF");
-        assert_eq!(on.client_pause(Duration::from_micros(1_500)), "CLIENT PAUSE 2");
-        assert_eq!(on.client_pause_with(Duration::from_secs(1), PauseMode::Write), "CLIENT PAUSE 1000 WRITE");
-        assert_eq!(on.client_pause_with(Duration::ZERO, PauseMode::All), "CLIENT PAUSE 0 ALL");
-        assert_eq!(on.client_setinfo(ClientAttribute::LibName, "redefer(x)"), "CLIENT SETINFO LIB-NAME redefer(x)");
-        assert_eq!(on.client_setinfo(ClientAttribute::LibVer, "1"), "CLIENT SETINFO LIB-VER 1");
-        assert_eq!(on.client_setname("me"), "CLIENT SETNAME me");
-        assert_eq!(on.client_trackinginfo(), "CLIENT TRACKINGINFO");
-        assert_eq!(on.client_unblock(7), "CLIENT UNBLOCK 7");
-        assert_eq!(on.client_unblock_with(7, UnblockAnswer::Timeout), "CLIENT UNBLOCK 7 TIMEOUT");
-        assert_eq!(on.client_unblock_with(7, UnblockAnswer::Error), "CLIENT UNBLOCK 7 ERROR");
-        assert_eq!(on.client_unpause(), "CLIENT UNPAUSE");
-        assert_eq!(on.echo::<String>("x"), "ECHO x");
-        assert_eq!(on.ping(), "PING");
-        assert_eq!(on.ping_message::<String>("x"), "PING x");
+        assert_eq!(sent(|on| on.client_getname()), "CLIENT GETNAME");
+        assert_eq!(sent(|on| on.client_getredir()), "CLIENT GETREDIR");
+        assert_eq!(sent(|on| on.client_id()), "CLIENT ID");
+        assert_eq!(sent(|on| on.client_info()), "CLIENT INFO");
+        assert_eq!(sent(|on| on.client_kill("1.1.1.1:1")), "CLIENT KILL 1.1.1.1:1");
+        assert_eq!(sent(|on| on.client_list()), "CLIENT LIST");
+        assert_eq!(sent(|on| on.client_no_evict(true)), "CLIENT NO-EVICT ON");
+        assert_eq!(sent(|on| on.client_no_touch(false)), "CLIENT NO-TOUCH OFF");
+        assert_eq!(sent(|on| on.client_pause(Duration::from_micros(1_500))), "CLIENT PAUSE 2");
+        assert_eq!(
+            sent(|on| on.client_pause_with(Duration::from_secs(1), PauseMode::Write)),
+            "CLIENT PAUSE 1000 WRITE"
+        );
+        assert_eq!(sent(|on| on.client_pause_with(Duration::ZERO, PauseMode::All)), "CLIENT PAUSE 0 ALL");
+        assert_eq!(
+            sent(|on| on.client_setinfo(ClientAttribute::LibName, "redefer(x)")),
+            "CLIENT SETINFO LIB-NAME redefer(x)"
+        );
+        assert_eq!(sent(|on| on.client_setinfo(ClientAttribute::LibVer, "1")), "CLIENT SETINFO LIB-VER 1");
+        assert_eq!(sent(|on| on.client_setname("me")), "CLIENT SETNAME me");
+        assert_eq!(sent(|on| on.client_trackinginfo()), "CLIENT TRACKINGINFO");
+        assert_eq!(sent(|on| on.client_unblock(7)), "CLIENT UNBLOCK 7");
+        assert_eq!(sent(|on| on.client_unblock_with(7, UnblockAnswer::Timeout)), "CLIENT UNBLOCK 7 TIMEOUT");
+        assert_eq!(sent(|on| on.client_unblock_with(7, UnblockAnswer::Error)), "CLIENT UNBLOCK 7 ERROR");
+        assert_eq!(sent(|on| on.client_unpause()), "CLIENT UNPAUSE");
+        assert_eq!(sent(|on| on.echo::<String>("x")), "ECHO x");
+        assert_eq!(sent(|on| on.ping()), "PING");
+        assert_eq!(sent(|on| on.ping_message::<String>("x")), "PING x");
     }
 
     #[test]
     fn clients_are_listed_and_killed_by_conditions() {
-        let on = Recorder;
-        assert_eq!(on.client_list_with(ClientListOptions::new()), "CLIENT LIST");
-        assert_eq!(on.client_list_with(ClientListOptions::new().ids([1, 2]).ids([3])), "CLIENT LIST ID 1 2 3");
+        assert_eq!(sent(|on| on.client_list_with(ClientListOptions::new())), "CLIENT LIST");
+        assert_eq!(
+            sent(|on| on.client_list_with(ClientListOptions::new().ids([1, 2]).ids([3]))),
+            "CLIENT LIST ID 1 2 3"
+        );
         let replicas = ClientListOptions::new().client_type(ClientType::Replica);
-        assert_eq!(on.client_list_with(replicas), "CLIENT LIST TYPE REPLICA");
+        assert_eq!(sent(|on| on.client_list_with(replicas)), "CLIENT LIST TYPE REPLICA");
 
-        assert_eq!(on.client_kill_with(ClientKillFilter::new()), "(an empty list)");
+        assert_eq!(sent(|on| on.client_kill_with(ClientKillFilter::new())), "refused");
         let filter = ClientKillFilter::new().id(5).client_type(ClientType::PubSub).user("bob").skip_me(false);
-        assert_eq!(on.client_kill_with(filter), "CLIENT KILL ID 5 TYPE PUBSUB USER bob SKIPME NO");
+        assert_eq!(sent(|on| on.client_kill_with(filter)), "CLIENT KILL ID 5 TYPE PUBSUB USER bob SKIPME NO");
         let filter = ClientKillFilter::new().address("a:1").local_address("b:2").max_age(Duration::from_millis(1_001));
-        assert_eq!(on.client_kill_with(filter.skip_me(true)), "CLIENT KILL ADDR a:1 LADDR b:2 SKIPME YES MAXAGE 2");
+        assert_eq!(
+            sent(|on| on.client_kill_with(filter.skip_me(true))),
+            "CLIENT KILL ADDR a:1 LADDR b:2 SKIPME YES MAXAGE 2"
+        );
         let kinds = [ClientType::Normal, ClientType::Master].map(|kind| ClientKillFilter::new().client_type(kind));
-        let texts = kinds.map(|filter| on.client_kill_with(filter).text);
+        let texts = kinds.map(|filter| sent(|on| on.client_kill_with(filter)));
         assert_eq!(texts, ["CLIENT KILL TYPE NORMAL", "CLIENT KILL TYPE MASTER"]);
     }
 }

@@ -424,69 +424,61 @@ impl ToArgs for LposOptions {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recorder::Recorder;
+    use super::super::keys::recorder::{Recorder, sent};
     use super::*;
-    use crate::args::Block;
 
-    impl ListCommands for Recorder {}
-    impl BlockingListCommands for Recorder {}
+    impl ListCommands for &Recorder {}
+    impl BlockingListCommands for &Recorder {}
 
     #[test]
     fn list_commands_are_encoded_with_their_keys() {
-        let on = Recorder;
-        assert_eq!(on.lindex::<String>("k", -1), "LINDEX {k} -1");
-        assert_eq!(on.linsert("k", Insert::Before, "p", 1), "LINSERT {k} BEFORE p 1");
-        assert_eq!(on.linsert("k", Insert::After, "p", 1), "LINSERT {k} AFTER p 1");
-        assert_eq!(on.llen("k"), "LLEN {k}");
-        assert_eq!(on.lmove::<String>("a", "b", Direction::Left, Direction::Right), "LMOVE {a} {b} LEFT RIGHT");
-        assert_eq!(on.lmpop::<String, String>(["a", "b"], Direction::Left), "LMPOP 2 {a} {b} LEFT");
-        assert_eq!(on.lmpop_count::<String, String>("a", Direction::Right, 3), "LMPOP 1 {a} RIGHT COUNT 3");
-        assert_eq!(on.lmpop::<String, String>((), Direction::Left), "(an empty list)");
-        assert_eq!(on.lpop::<String>("k"), "LPOP {k}");
-        assert_eq!(on.lpop_count::<String>("k", 0), "LPOP {k} 0");
-        assert_eq!(on.lpos("k", "e"), "LPOS {k} e");
-        assert_eq!(on.lpos_with("k", "e", LposOptions::new()), "LPOS {k} e");
-        assert_eq!(on.lpos_with("k", "e", LposOptions::new().rank(-1)), "LPOS {k} e RANK -1");
-        assert_eq!(on.lpos_count("k", "e", 0), "LPOS {k} e COUNT 0");
+        assert_eq!(sent(|on| on.lindex::<String>("k", -1)), "LINDEX [k] -1");
+        assert_eq!(sent(|on| on.linsert("k", Insert::Before, "p", 1)), "LINSERT [k] BEFORE p 1");
+        assert_eq!(sent(|on| on.linsert("k", Insert::After, "p", 1)), "LINSERT [k] AFTER p 1");
+        assert_eq!(sent(|on| on.llen("k")), "LLEN [k]");
         assert_eq!(
-            on.lpos_count_with("k", "e", 2, LposOptions::new().maxlen(9).rank(2)),
-            "LPOS {k} e COUNT 2 RANK 2 MAXLEN 9"
+            sent(|on| on.lmove::<String>("a", "b", Direction::Left, Direction::Right)),
+            "LMOVE [a] [b] LEFT RIGHT"
         );
-        assert_eq!(on.lpush("k", ("a", 1, 2.5)), "LPUSH {k} a 1 2.5");
-        assert_eq!(on.lpush("k", Vec::<String>::new()), "(an empty list)");
-        assert_eq!(on.lpushx("k", ["a"]), "LPUSHX {k} a");
-        assert_eq!(on.lrange::<String>("k", 0, -1), "LRANGE {k} 0 -1");
-        assert_eq!(on.lrem("k", -2, "a"), "LREM {k} -2 a");
-        assert_eq!(on.lset("k", 0, "a"), "LSET {k} 0 a");
-        assert_eq!(on.ltrim("k", 1, -1), "LTRIM {k} 1 -1");
-        assert_eq!(on.rpop::<String>("k"), "RPOP {k}");
-        assert_eq!(on.rpop_count::<String>("k", 2), "RPOP {k} 2");
-        assert_eq!(on.rpoplpush::<String>("a", "b"), "RPOPLPUSH {a} {b}");
-        assert_eq!(on.rpush("k", crate::args::each(["a", "b"])), "RPUSH {k} a b");
-        assert_eq!(on.rpushx("k", "a"), "RPUSHX {k} a");
+        assert_eq!(sent(|on| on.lmpop::<String, String>(["a", "b"], Direction::Left)), "LMPOP 2 [a] [b] LEFT");
+        assert_eq!(sent(|on| on.lmpop_count::<String, String>("a", Direction::Right, 3)), "LMPOP 1 [a] RIGHT COUNT 3");
+        assert_eq!(sent(|on| on.lmpop::<String, String>((), Direction::Left)), "refused");
+        assert_eq!(sent(|on| on.lpop::<String>("k")), "LPOP [k]");
+        assert_eq!(sent(|on| on.lpop_count::<String>("k", 0)), "LPOP [k] 0");
+        assert_eq!(sent(|on| on.lpos("k", "e")), "LPOS [k] e");
+        assert_eq!(sent(|on| on.lpos_with("k", "e", LposOptions::new())), "LPOS [k] e");
+        assert_eq!(sent(|on| on.lpos_with("k", "e", LposOptions::new().rank(-1))), "LPOS [k] e RANK -1");
+        assert_eq!(sent(|on| on.lpos_count("k", "e", 0)), "LPOS [k] e COUNT 0");
+        assert_eq!(
+            sent(|on| on.lpos_count_with("k", "e", 2, LposOptions::new().maxlen(9).rank(2))),
+            "LPOS [k] e COUNT 2 RANK 2 MAXLEN 9"
+        );
+        assert_eq!(sent(|on| on.lpush("k", ("a", 1, 2.5))), "LPUSH [k] a 1 2.5");
+        assert_eq!(sent(|on| on.lpush("k", Vec::<String>::new())), "refused");
+        assert_eq!(sent(|on| on.lpushx("k", ["a"])), "LPUSHX [k] a");
+        assert_eq!(sent(|on| on.lrange::<String>("k", 0, -1)), "LRANGE [k] 0 -1");
+        assert_eq!(sent(|on| on.lrem("k", -2, "a")), "LREM [k] -2 a");
+        assert_eq!(sent(|on| on.lset("k", 0, "a")), "LSET [k] 0 a");
+        assert_eq!(sent(|on| on.ltrim("k", 1, -1)), "LTRIM [k] 1 -1");
+        assert_eq!(sent(|on| on.rpop::<String>("k")), "RPOP [k]");
+        assert_eq!(sent(|on| on.rpop_count::<String>("k", 2)), "RPOP [k] 2");
+        assert_eq!(sent(|on| on.rpoplpush::<String>("a", "b")), "RPOPLPUSH [a] [b]");
+        assert_eq!(sent(|on| on.rpush("k", crate::args::each(["a", "b"]))), "RPUSH [k] a b");
+        assert_eq!(sent(|on| on.rpushx("k", "a")), "RPUSHX [k] a");
     }
 
     #[test]
     fn blocking_commands_say_for_how_long() {
-        let (on, left, right) = (Recorder, Direction::Left, Direction::Right);
-        let short = Some(Block::For(Duration::from_millis(50)));
+        let (left, right) = (Direction::Left, Direction::Right);
         let time = Duration::from_millis(50);
 
-        let blpop = on.blpop::<String, String>(["a", "b"], time);
-        assert_eq!((blpop.block, &*blpop.text), (short, "BLPOP {a} {b} 0.05"));
-        let blpop = on.blpop::<String, String>("a", None);
-        assert_eq!((blpop.block, &*blpop.text), (Some(Block::Forever), "BLPOP {a} 0"));
-        let blpop = on.blpop::<String, String>("a", Duration::ZERO);
-        assert_eq!((blpop.block, &*blpop.text), (Some(Block::For(Duration::from_millis(2))), "BLPOP {a} 0.002"));
-        let brpop = on.brpop::<String, String>("a", Some(Duration::from_secs(1)));
-        assert_eq!((brpop.block, &*brpop.text), (Some(Block::For(Duration::from_secs(1))), "BRPOP {a} 1"));
-        let blmove = on.blmove::<String>("a", "b", left, right, time);
-        assert_eq!((blmove.block, &*blmove.text), (short, "BLMOVE {a} {b} LEFT RIGHT 0.05"));
-        let blmpop = on.blmpop::<String, String>(time, ["a", "b"], left);
-        assert_eq!((blmpop.block, &*blmpop.text), (short, "BLMPOP 0.05 2 {a} {b} LEFT"));
-        let blmpop = on.blmpop_count::<String, String>(None, "a", right, 4);
-        assert_eq!((blmpop.block, &*blmpop.text), (Some(Block::Forever), "BLMPOP 0 1 {a} RIGHT COUNT 4"));
-        let brpoplpush = on.brpoplpush::<String>("a", "b", time);
-        assert_eq!((brpoplpush.block, &*brpoplpush.text), (short, "BRPOPLPUSH {a} {b} 0.05"));
+        assert_eq!(sent(|on| on.blpop::<String, String>(["a", "b"], time)), "BLPOP [a] [b] 0.05 ~50ms");
+        assert_eq!(sent(|on| on.blpop::<String, String>("a", None)), "BLPOP [a] 0 ~");
+        assert_eq!(sent(|on| on.blpop::<String, String>("a", Duration::ZERO)), "BLPOP [a] 0.002 ~2ms");
+        assert_eq!(sent(|on| on.brpop::<String, String>("a", Some(Duration::from_secs(1)))), "BRPOP [a] 1 ~1s");
+        assert_eq!(sent(|on| on.blmove::<String>("a", "b", left, right, time)), "BLMOVE [a] [b] LEFT RIGHT 0.05 ~50ms");
+        assert_eq!(sent(|on| on.blmpop::<String, String>(time, ["a", "b"], left)), "BLMPOP 0.05 2 [a] [b] LEFT ~50ms");
+        assert_eq!(sent(|on| on.blmpop_count::<String, String>(None, "a", right, 4)), "BLMPOP 0 1 [a] RIGHT COUNT 4 ~");
+        assert_eq!(sent(|on| on.brpoplpush::<String>("a", "b", time)), "BRPOPLPUSH [a] [b] 0.05 ~50ms");
     }
 }

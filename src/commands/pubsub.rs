@@ -77,23 +77,22 @@ pub trait PubSubCommands: Execute {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recorder::Recorder;
+    use super::super::keys::recorder::{Recorder, sent};
     use super::*;
 
-    impl PubSubCommands for Recorder {}
+    impl PubSubCommands for &Recorder {}
 
     #[test]
     fn pubsub_commands_are_encoded() {
-        let on = Recorder;
-        assert_eq!(on.publish("c", "m"), "PUBLISH c m");
-        assert_eq!(on.pubsub_channels::<String>(), "PUBSUB CHANNELS");
-        assert_eq!(on.pubsub_channels_with::<String>("a*"), "PUBSUB CHANNELS a*");
-        assert_eq!(on.pubsub_numpat(), "PUBSUB NUMPAT");
-        assert_eq!(on.pubsub_numsub::<String>(["a", "b"]), "PUBSUB NUMSUB a b");
-        assert_eq!(on.pubsub_numsub::<String>(()), "PUBSUB NUMSUB");
-        assert_eq!(on.pubsub_shardchannels::<String>(), "PUBSUB SHARDCHANNELS");
-        assert_eq!(on.pubsub_shardchannels_with::<String>("a*"), "PUBSUB SHARDCHANNELS a*");
-        assert_eq!(on.pubsub_shardnumsub::<String>("a"), "PUBSUB SHARDNUMSUB a");
-        assert_eq!(on.spublish("c", "m"), "SPUBLISH {c} m");
+        assert_eq!(sent(|on| on.publish("c", "m")), "PUBLISH c m");
+        assert_eq!(sent(|on| on.pubsub_channels::<String>()), "PUBSUB CHANNELS");
+        assert_eq!(sent(|on| on.pubsub_channels_with::<String>("a*")), "PUBSUB CHANNELS a*");
+        assert_eq!(sent(|on| on.pubsub_numpat()), "PUBSUB NUMPAT");
+        assert_eq!(sent(|on| on.pubsub_numsub::<String>(["a", "b"])), "PUBSUB NUMSUB a b");
+        assert_eq!(sent(|on| on.pubsub_numsub::<String>(())), "PUBSUB NUMSUB");
+        assert_eq!(sent(|on| on.pubsub_shardchannels::<String>()), "PUBSUB SHARDCHANNELS");
+        assert_eq!(sent(|on| on.pubsub_shardchannels_with::<String>("a*")), "PUBSUB SHARDCHANNELS a*");
+        assert_eq!(sent(|on| on.pubsub_shardnumsub::<String>("a")), "PUBSUB SHARDNUMSUB a");
+        assert_eq!(sent(|on| on.spublish("c", "m")), "SPUBLISH [c] m");
     }
 }

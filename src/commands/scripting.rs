@@ -151,35 +151,34 @@ pub trait ScriptingCommands: Execute {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recorder::Recorder;
+    use super::super::keys::recorder::{Recorder, sent};
     use super::*;
     use crate::args::each;
 
-    impl ScriptingCommands for Recorder {}
+    impl ScriptingCommands for &Recorder {}
 
     #[test]
     fn scripting_commands_are_encoded_with_their_keys() {
-        let on = Recorder;
-        assert_eq!(on.eval::<i64>("return 1", (), ()), "EVAL return 1 0");
-        assert_eq!(on.eval::<i64>("s", ["a", "b"], (1, "x")), "EVAL s 2 {a} {b} 1 x");
-        assert_eq!(on.eval::<i64>("s", each(["a", "b"]), each([1])), "EVAL s 2 {a} {b} 1");
-        assert_eq!(on.eval::<i64>("s", each(Vec::<String>::new()), ()), "EVAL s 0");
-        assert_eq!(on.eval_ro::<i64>("s", "a", ()), "EVAL_RO s 1 {a}");
-        assert_eq!(on.evalsha::<i64>("d", "a", "x"), "EVALSHA d 1 {a} x");
-        assert_eq!(on.evalsha_ro::<i64>("d", (), "x"), "EVALSHA_RO d 0 x");
-        assert_eq!(on.fcall::<i64>("f", "a", ()), "FCALL f 1 {a}");
-        assert_eq!(on.fcall_ro::<i64>("f", (), ()), "FCALL_RO f 0");
-        assert_eq!(on.function_delete("l"), "FUNCTION DELETE l");
-        assert_eq!(on.function_flush(), "FUNCTION FLUSH");
-        assert_eq!(on.function_flush_with(FlushMode::Sync), "FUNCTION FLUSH SYNC");
-        assert_eq!(on.function_kill(), "FUNCTION KILL");
-        assert_eq!(on.function_load("c"), "FUNCTION LOAD c");
-        assert_eq!(on.function_load_replace("c"), "FUNCTION LOAD REPLACE c");
-        assert_eq!(on.script_exists(["a", "b"]), "SCRIPT EXISTS a b");
-        assert_eq!(on.script_exists(()), "(an empty list)");
-        assert_eq!(on.script_flush(), "SCRIPT FLUSH");
-        assert_eq!(on.script_flush_with(FlushMode::Async), "SCRIPT FLUSH ASYNC");
-        assert_eq!(on.script_kill(), "SCRIPT KILL");
-        assert_eq!(on.script_load("return 1"), "SCRIPT LOAD return 1");
+        assert_eq!(sent(|on| on.eval::<i64>("return 1", (), ())), "EVAL return 1 0");
+        assert_eq!(sent(|on| on.eval::<i64>("s", ["a", "b"], (1, "x"))), "EVAL s 2 [a] [b] 1 x");
+        assert_eq!(sent(|on| on.eval::<i64>("s", each(["a", "b"]), each([1]))), "EVAL s 2 [a] [b] 1");
+        assert_eq!(sent(|on| on.eval::<i64>("s", each(Vec::<String>::new()), ())), "EVAL s 0");
+        assert_eq!(sent(|on| on.eval_ro::<i64>("s", "a", ())), "EVAL_RO s 1 [a]");
+        assert_eq!(sent(|on| on.evalsha::<i64>("d", "a", "x")), "EVALSHA d 1 [a] x");
+        assert_eq!(sent(|on| on.evalsha_ro::<i64>("d", (), "x")), "EVALSHA_RO d 0 x");
+        assert_eq!(sent(|on| on.fcall::<i64>("f", "a", ())), "FCALL f 1 [a]");
+        assert_eq!(sent(|on| on.fcall_ro::<i64>("f", (), ())), "FCALL_RO f 0");
+        assert_eq!(sent(|on| on.function_delete("l")), "FUNCTION DELETE l");
+        assert_eq!(sent(|on| on.function_flush()), "FUNCTION FLUSH");
+        assert_eq!(sent(|on| on.function_flush_with(FlushMode::Sync)), "FUNCTION FLUSH SYNC");
+        assert_eq!(sent(|on| on.function_kill()), "FUNCTION KILL");
+        assert_eq!(sent(|on| on.function_load("c")), "FUNCTION LOAD c");
+        assert_eq!(sent(|on| on.function_load_replace("c")), "FUNCTION LOAD REPLACE c");
+        assert_eq!(sent(|on| on.script_exists(["a", "b"])), "SCRIPT EXISTS a b");
+        assert_eq!(sent(|on| on.script_exists(())), "refused");
+        assert_eq!(sent(|on| on.script_flush()), "SCRIPT FLUSH");
+        assert_eq!(sent(|on| on.script_flush_with(FlushMode::Async)), "SCRIPT FLUSH ASYNC");
+        assert_eq!(sent(|on| on.script_kill()), "SCRIPT KILL");
+        assert_eq!(sent(|on| on.script_load("return 1")), "SCRIPT LOAD return 1");
     }
 }

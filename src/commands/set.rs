@@ -171,33 +171,32 @@ pub trait SetCommands: Execute {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recorder::Recorder;
+    use super::super::keys::recorder::{Recorder, sent};
     use super::*;
 
-    impl SetCommands for Recorder {}
+    impl SetCommands for &Recorder {}
 
     #[test]
     fn set_commands_are_encoded_with_their_keys() {
-        let on = Recorder;
-        assert_eq!(on.sadd("k", ["a", "b"]), "SADD {k} a b");
-        assert_eq!(on.sadd("k", ()), "(an empty list)");
-        assert_eq!(on.scard("k"), "SCARD {k}");
-        assert_eq!(on.sdiff::<String>(["a", "b"]), "SDIFF {a} {b}");
-        assert_eq!(on.sdiffstore("d", ["a", "b"]), "SDIFFSTORE {d} {a} {b}");
-        assert_eq!(on.sinter::<String>("a"), "SINTER {a}");
-        assert_eq!(on.sintercard(["a", "b"]), "SINTERCARD 2 {a} {b}");
-        assert_eq!(on.sintercard_limit(crate::args::each(["a", "b"]), 5), "SINTERCARD 2 {a} {b} LIMIT 5");
-        assert_eq!(on.sinterstore("d", "a"), "SINTERSTORE {d} {a}");
-        assert_eq!(on.sismember("k", 1), "SISMEMBER {k} 1");
-        assert_eq!(on.smembers::<String>("k"), "SMEMBERS {k}");
-        assert_eq!(on.smismember("k", (1, "a")), "SMISMEMBER {k} 1 a");
-        assert_eq!(on.smove("a", "b", "m"), "SMOVE {a} {b} m");
-        assert_eq!(on.spop::<String>("k"), "SPOP {k}");
-        assert_eq!(on.spop_count::<String>("k", 2), "SPOP {k} 2");
-        assert_eq!(on.srandmember::<String>("k"), "SRANDMEMBER {k}");
-        assert_eq!(on.srandmember_count::<String>("k", -3), "SRANDMEMBER {k} -3");
-        assert_eq!(on.srem("k", "a"), "SREM {k} a");
-        assert_eq!(on.sunion::<String>(()), "(an empty list)");
-        assert_eq!(on.sunionstore("d", ["a"]), "SUNIONSTORE {d} {a}");
+        assert_eq!(sent(|on| on.sadd("k", ["a", "b"])), "SADD [k] a b");
+        assert_eq!(sent(|on| on.sadd("k", ())), "refused");
+        assert_eq!(sent(|on| on.scard("k")), "SCARD [k]");
+        assert_eq!(sent(|on| on.sdiff::<String>(["a", "b"])), "SDIFF [a] [b]");
+        assert_eq!(sent(|on| on.sdiffstore("d", ["a", "b"])), "SDIFFSTORE [d] [a] [b]");
+        assert_eq!(sent(|on| on.sinter::<String>("a")), "SINTER [a]");
+        assert_eq!(sent(|on| on.sintercard(["a", "b"])), "SINTERCARD 2 [a] [b]");
+        assert_eq!(sent(|on| on.sintercard_limit(crate::args::each(["a", "b"]), 5)), "SINTERCARD 2 [a] [b] LIMIT 5");
+        assert_eq!(sent(|on| on.sinterstore("d", "a")), "SINTERSTORE [d] [a]");
+        assert_eq!(sent(|on| on.sismember("k", 1)), "SISMEMBER [k] 1");
+        assert_eq!(sent(|on| on.smembers::<String>("k")), "SMEMBERS [k]");
+        assert_eq!(sent(|on| on.smismember("k", (1, "a"))), "SMISMEMBER [k] 1 a");
+        assert_eq!(sent(|on| on.smove("a", "b", "m")), "SMOVE [a] [b] m");
+        assert_eq!(sent(|on| on.spop::<String>("k")), "SPOP [k]");
+        assert_eq!(sent(|on| on.spop_count::<String>("k", 2)), "SPOP [k] 2");
+        assert_eq!(sent(|on| on.srandmember::<String>("k")), "SRANDMEMBER [k]");
+        assert_eq!(sent(|on| on.srandmember_count::<String>("k", -3)), "SRANDMEMBER [k] -3");
+        assert_eq!(sent(|on| on.srem("k", "a")), "SREM [k] a");
+        assert_eq!(sent(|on| on.sunion::<String>(())), "refused");
+        assert_eq!(sent(|on| on.sunionstore("d", ["a"])), "SUNIONSTORE [d] [a]");
     }
 }

@@ -13,6 +13,9 @@ pub use options::{
     Aggregate, CombineOptions, Extreme, LexBound, LexRange, ScoreBound, ScoreRange, ZaddOptions, ZrangeQuery,
 };
 
+/// What commands take from the first of several sorted sets that is not empty: its key, and members with their scores.
+pub type Zpopped<K, T> = (K, Vec<(T, f64)>);
+
 /// Commands on sorted sets.
 ///
 /// Members with the same score are in the order of their bytes. Positions are counted from zero; negative ones from the
@@ -192,11 +195,7 @@ pub trait SortedSetCommands: Execute {
     /// member with its score; nil if all are empty. Since 7.0.
     ///
     /// [ZMPOP](https://redis.io/docs/latest/commands/zmpop/)
-    fn zmpop<K: FromReply, T: FromReply>(
-        self,
-        keys: impl ToArgs,
-        from: Extreme,
-    ) -> Self::Reply<Option<(K, Vec<(T, f64)>)>> {
+    fn zmpop<K: FromReply, T: FromReply>(self, keys: impl ToArgs, from: Extreme) -> Self::Reply<Option<Zpopped<K, T>>> {
         self.execute(cmd("ZMPOP").counted_keys(keys).arg(from))
     }
 
@@ -208,7 +207,7 @@ pub trait SortedSetCommands: Execute {
         keys: impl ToArgs,
         from: Extreme,
         count: u64,
-    ) -> Self::Reply<Option<(K, Vec<(T, f64)>)>> {
+    ) -> Self::Reply<Option<Zpopped<K, T>>> {
         self.execute(cmd("ZMPOP").counted_keys(keys).arg(from).arg("COUNT").arg(count))
     }
 
@@ -618,7 +617,7 @@ pub trait BlockingSortedSetCommands: Execute {
         timeout: impl Into<Option<Duration>>,
         keys: impl ToArgs,
         from: Extreme,
-    ) -> Self::Reply<Option<(K, Vec<(T, f64)>)>> {
+    ) -> Self::Reply<Option<Zpopped<K, T>>> {
         let time = block_time(timeout);
         self.execute(cmd("BZMPOP").arg(Seconds(time)).counted_keys(keys).arg(from).blocking(time))
     }
@@ -632,7 +631,7 @@ pub trait BlockingSortedSetCommands: Execute {
         keys: impl ToArgs,
         from: Extreme,
         count: u64,
-    ) -> Self::Reply<Option<(K, Vec<(T, f64)>)>> {
+    ) -> Self::Reply<Option<Zpopped<K, T>>> {
         let time = block_time(timeout);
         let command = cmd("BZMPOP").arg(Seconds(time)).counted_keys(keys).arg(from);
         self.execute(command.arg("COUNT").arg(count).blocking(time))
@@ -670,124 +669,137 @@ pub trait BlockingSortedSetCommands: Execute {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recorder::Recorder;
+    use super::super::keys::recorder::{Recorder, sent};
     use super::*;
-    use crate::args::{Block, each};
+    use crate::args::each;
 
-    impl SortedSetCommands for Recorder {}
-    impl BlockingSortedSetCommands for Recorder {}
+    impl SortedSetCommands for &Recorder {}
+    impl BlockingSortedSetCommands for &Recorder {}
 
     #[test]
     fn sorted_set_commands_are_encoded_with_their_keys() {
-        let on = Recorder;
-        assert_eq!(on.zadd("k", (1.5, "a")), "ZADD {k} 1.5 a");
-        assert_eq!(on.zadd("k", [(1, "a"), (2, "b")]), "ZADD {k} 1 a 2 b");
-        assert_eq!(on.zadd("k", Vec::<(f64, String)>::new()), "(an empty list)");
+        assert_eq!(sent(|on| on.zadd("k", (1.5, "a"))), "ZADD [k] 1.5 a");
+        assert_eq!(sent(|on| on.zadd("k", [(1, "a"), (2, "b")])), "ZADD [k] 1 a 2 b");
+        assert_eq!(sent(|on| on.zadd("k", Vec::<(f64, String)>::new())), "refused");
         let scores = each([("a", f64::INFINITY)].map(|(member, score)| (score, member)));
-        assert_eq!(on.zadd_with("k", scores, ZaddOptions::new().xx().ch()), "ZADD {k} XX CH inf a");
-        assert_eq!(on.zadd_incr("k", 2.0, "a", ZaddOptions::new().nx()), "ZADD {k} NX INCR 2 a");
-        assert_eq!(on.zcard("k"), "ZCARD {k}");
-        assert_eq!(on.zcount("k", 1..3), "ZCOUNT {k} 1 (3.0");
-        assert_eq!(on.zdiff::<String>(["a", "b"]), "ZDIFF 2 {a} {b}");
-        assert_eq!(on.zdiff_withscores::<String>("a"), "ZDIFF 1 {a} WITHSCORES");
-        assert_eq!(on.zdiffstore("d", each(["a", "b"])), "ZDIFFSTORE {d} 2 {a} {b}");
-        assert_eq!(on.zincrby("k", -0.5, "m"), "ZINCRBY {k} -0.5 m");
+        assert_eq!(sent(|on| on.zadd_with("k", scores, ZaddOptions::new().xx().ch())), "ZADD [k] XX CH inf a");
+        assert_eq!(sent(|on| on.zadd_incr("k", 2.0, "a", ZaddOptions::new().nx())), "ZADD [k] NX INCR 2 a");
+        assert_eq!(sent(|on| on.zcard("k")), "ZCARD [k]");
+        assert_eq!(sent(|on| on.zcount("k", 1..3)), "ZCOUNT [k] 1 (3.0");
+        assert_eq!(sent(|on| on.zdiff::<String>(["a", "b"])), "ZDIFF 2 [a] [b]");
+        assert_eq!(sent(|on| on.zdiff_withscores::<String>("a")), "ZDIFF 1 [a] WITHSCORES");
+        assert_eq!(sent(|on| on.zdiffstore("d", each(["a", "b"]))), "ZDIFFSTORE [d] 2 [a] [b]");
+        assert_eq!(sent(|on| on.zincrby("k", -0.5, "m")), "ZINCRBY [k] -0.5 m");
         let max = CombineOptions::new().weights([1.0, 2.0]).aggregate(Aggregate::Max);
-        assert_eq!(on.zinter::<String>(["a", "b"]), "ZINTER 2 {a} {b}");
-        assert_eq!(on.zinter_with::<String>(["a", "b"], max.clone()), "ZINTER 2 {a} {b} WEIGHTS 1 2 AGGREGATE MAX");
-        assert_eq!(on.zinter_withscores::<String>("a"), "ZINTER 1 {a} WITHSCORES");
+        assert_eq!(sent(|on| on.zinter::<String>(["a", "b"])), "ZINTER 2 [a] [b]");
         assert_eq!(
-            on.zinter_withscores_with::<String>(["a", "b"], max.clone()),
-            "ZINTER 2 {a} {b} WEIGHTS 1 2 AGGREGATE MAX WITHSCORES"
+            sent(|on| on.zinter_with::<String>(["a", "b"], max.clone())),
+            "ZINTER 2 [a] [b] WEIGHTS 1 2 AGGREGATE MAX"
         );
-        assert_eq!(on.zintercard(["a", "b"]), "ZINTERCARD 2 {a} {b}");
-        assert_eq!(on.zintercard_limit(["a", "b"], 1), "ZINTERCARD 2 {a} {b} LIMIT 1");
-        assert_eq!(on.zinterstore("d", ["a", "b"]), "ZINTERSTORE {d} 2 {a} {b}");
+        assert_eq!(sent(|on| on.zinter_withscores::<String>("a")), "ZINTER 1 [a] WITHSCORES");
         assert_eq!(
-            on.zinterstore_with("d", ["a", "b"], max.clone()),
-            "ZINTERSTORE {d} 2 {a} {b} WEIGHTS 1 2 AGGREGATE MAX"
+            sent(|on| on.zinter_withscores_with::<String>(["a", "b"], max.clone())),
+            "ZINTER 2 [a] [b] WEIGHTS 1 2 AGGREGATE MAX WITHSCORES"
         );
-        assert_eq!(on.zlexcount("k", "a".."c"), "ZLEXCOUNT {k} [a (c");
-        assert_eq!(on.zmpop::<String, String>(["a", "b"], Extreme::Min), "ZMPOP 2 {a} {b} MIN");
-        assert_eq!(on.zmpop_count::<String, String>("a", Extreme::Max, 2), "ZMPOP 1 {a} MAX COUNT 2");
-        assert_eq!(on.zmscore("k", ["a", "b"]), "ZMSCORE {k} a b");
-        assert_eq!(on.zpopmax::<String>("k"), "ZPOPMAX {k}");
-        assert_eq!(on.zpopmax_count::<String>("k", 2), "ZPOPMAX {k} 2");
-        assert_eq!(on.zpopmin::<String>("k"), "ZPOPMIN {k}");
-        assert_eq!(on.zpopmin_count::<String>("k", 2), "ZPOPMIN {k} 2");
-        assert_eq!(on.zrandmember::<String>("k"), "ZRANDMEMBER {k}");
-        assert_eq!(on.zrandmember_count::<String>("k", -2), "ZRANDMEMBER {k} -2");
-        assert_eq!(on.zrandmember_withscores::<String>("k", 2), "ZRANDMEMBER {k} 2 WITHSCORES");
-        assert_eq!(on.zrem("k", ["a"]), "ZREM {k} a");
-        assert_eq!(on.zremrangebylex("k", ..), "ZREMRANGEBYLEX {k} - +");
-        assert_eq!(on.zremrangebyrank("k", 0, -1), "ZREMRANGEBYRANK {k} 0 -1");
-        assert_eq!(on.zremrangebyscore("k", ..=3), "ZREMRANGEBYSCORE {k} -inf 3");
-        assert_eq!(on.zrank("k", "m"), "ZRANK {k} m");
-        assert_eq!(on.zrank_withscore("k", "m"), "ZRANK {k} m WITHSCORE");
-        assert_eq!(on.zrevrank("k", "m"), "ZREVRANK {k} m");
-        assert_eq!(on.zrevrank_withscore("k", "m"), "ZREVRANK {k} m WITHSCORE");
-        assert_eq!(on.zscore("k", "m"), "ZSCORE {k} m");
-        assert_eq!(on.zunion::<String>(["a", "b"]), "ZUNION 2 {a} {b}");
+        assert_eq!(sent(|on| on.zintercard(["a", "b"])), "ZINTERCARD 2 [a] [b]");
+        assert_eq!(sent(|on| on.zintercard_limit(["a", "b"], 1)), "ZINTERCARD 2 [a] [b] LIMIT 1");
+        assert_eq!(sent(|on| on.zinterstore("d", ["a", "b"])), "ZINTERSTORE [d] 2 [a] [b]");
         assert_eq!(
-            on.zunion_with::<String>(["a", "b"], CombineOptions::new().aggregate(Aggregate::Min)),
-            "ZUNION 2 {a} {b} AGGREGATE MIN"
+            sent(|on| on.zinterstore_with("d", ["a", "b"], max.clone())),
+            "ZINTERSTORE [d] 2 [a] [b] WEIGHTS 1 2 AGGREGATE MAX"
         );
-        assert_eq!(on.zunion_withscores::<String>(["a", "b"]), "ZUNION 2 {a} {b} WITHSCORES");
+        assert_eq!(sent(|on| on.zlexcount("k", "a".."c")), "ZLEXCOUNT [k] [a (c");
+        assert_eq!(sent(|on| on.zmpop::<String, String>(["a", "b"], Extreme::Min)), "ZMPOP 2 [a] [b] MIN");
+        assert_eq!(sent(|on| on.zmpop_count::<String, String>("a", Extreme::Max, 2)), "ZMPOP 1 [a] MAX COUNT 2");
+        assert_eq!(sent(|on| on.zmscore("k", ["a", "b"])), "ZMSCORE [k] a b");
+        assert_eq!(sent(|on| on.zpopmax::<String>("k")), "ZPOPMAX [k]");
+        assert_eq!(sent(|on| on.zpopmax_count::<String>("k", 2)), "ZPOPMAX [k] 2");
+        assert_eq!(sent(|on| on.zpopmin::<String>("k")), "ZPOPMIN [k]");
+        assert_eq!(sent(|on| on.zpopmin_count::<String>("k", 2)), "ZPOPMIN [k] 2");
+        assert_eq!(sent(|on| on.zrandmember::<String>("k")), "ZRANDMEMBER [k]");
+        assert_eq!(sent(|on| on.zrandmember_count::<String>("k", -2)), "ZRANDMEMBER [k] -2");
+        assert_eq!(sent(|on| on.zrandmember_withscores::<String>("k", 2)), "ZRANDMEMBER [k] 2 WITHSCORES");
+        assert_eq!(sent(|on| on.zrem("k", ["a"])), "ZREM [k] a");
+        assert_eq!(sent(|on| on.zremrangebylex("k", ..)), "ZREMRANGEBYLEX [k] - +");
+        assert_eq!(sent(|on| on.zremrangebyrank("k", 0, -1)), "ZREMRANGEBYRANK [k] 0 -1");
+        assert_eq!(sent(|on| on.zremrangebyscore("k", ..=3)), "ZREMRANGEBYSCORE [k] -inf 3");
+        assert_eq!(sent(|on| on.zrank("k", "m")), "ZRANK [k] m");
+        assert_eq!(sent(|on| on.zrank_withscore("k", "m")), "ZRANK [k] m WITHSCORE");
+        assert_eq!(sent(|on| on.zrevrank("k", "m")), "ZREVRANK [k] m");
+        assert_eq!(sent(|on| on.zrevrank_withscore("k", "m")), "ZREVRANK [k] m WITHSCORE");
+        assert_eq!(sent(|on| on.zscore("k", "m")), "ZSCORE [k] m");
+        assert_eq!(sent(|on| on.zunion::<String>(["a", "b"])), "ZUNION 2 [a] [b]");
         assert_eq!(
-            on.zunion_withscores_with::<String>(["a", "b"], max.clone()),
-            "ZUNION 2 {a} {b} WEIGHTS 1 2 AGGREGATE MAX WITHSCORES"
+            sent(|on| on.zunion_with::<String>(["a", "b"], CombineOptions::new().aggregate(Aggregate::Min))),
+            "ZUNION 2 [a] [b] AGGREGATE MIN"
         );
-        assert_eq!(on.zunionstore("d", ["a", "b"]), "ZUNIONSTORE {d} 2 {a} {b}");
-        assert_eq!(on.zunionstore_with("d", ["a", "b"], max), "ZUNIONSTORE {d} 2 {a} {b} WEIGHTS 1 2 AGGREGATE MAX");
+        assert_eq!(sent(|on| on.zunion_withscores::<String>(["a", "b"])), "ZUNION 2 [a] [b] WITHSCORES");
+        assert_eq!(
+            sent(|on| on.zunion_withscores_with::<String>(["a", "b"], max.clone())),
+            "ZUNION 2 [a] [b] WEIGHTS 1 2 AGGREGATE MAX WITHSCORES"
+        );
+        assert_eq!(sent(|on| on.zunionstore("d", ["a", "b"])), "ZUNIONSTORE [d] 2 [a] [b]");
+        assert_eq!(
+            sent(|on| on.zunionstore_with("d", ["a", "b"], max)),
+            "ZUNIONSTORE [d] 2 [a] [b] WEIGHTS 1 2 AGGREGATE MAX"
+        );
     }
 
     #[test]
     fn ranges_are_given_upwards_and_sent_as_the_server_wants_them() {
-        let on = Recorder;
-        assert_eq!(on.zrange::<String>("k", 0, -1), "ZRANGE {k} 0 -1");
-        assert_eq!(on.zrange_withscores::<String>("k", 0, -1), "ZRANGE {k} 0 -1 WITHSCORES");
+        assert_eq!(sent(|on| on.zrange::<String>("k", 0, -1)), "ZRANGE [k] 0 -1");
+        assert_eq!(sent(|on| on.zrange_withscores::<String>("k", 0, -1)), "ZRANGE [k] 0 -1 WITHSCORES");
         let query = ZrangeQuery::by_score(1..=2).rev().limit(0, 5);
-        assert_eq!(on.zrange_with::<String>("k", query.clone()), "ZRANGE {k} 2 1 BYSCORE REV LIMIT 0 5");
+        assert_eq!(sent(|on| on.zrange_with::<String>("k", query.clone())), "ZRANGE [k] 2 1 BYSCORE REV LIMIT 0 5");
         assert_eq!(
-            on.zrange_withscores_with::<String>("k", query.clone()),
-            "ZRANGE {k} 2 1 BYSCORE REV LIMIT 0 5 WITHSCORES"
+            sent(|on| on.zrange_withscores_with::<String>("k", query.clone())),
+            "ZRANGE [k] 2 1 BYSCORE REV LIMIT 0 5 WITHSCORES"
         );
-        assert_eq!(on.zrangestore("d", "s", 0, 1), "ZRANGESTORE {d} {s} 0 1");
-        assert_eq!(on.zrangestore_with("d", "s", query), "ZRANGESTORE {d} {s} 2 1 BYSCORE REV LIMIT 0 5");
-        assert_eq!(on.zrangebylex::<String>("k", "a".."b"), "ZRANGEBYLEX {k} [a (b");
-        assert_eq!(on.zrangebylex_limit::<String>("k", .., 1, -1), "ZRANGEBYLEX {k} - + LIMIT 1 -1");
-        assert_eq!(on.zrevrangebylex::<String>("k", "a".."b"), "ZREVRANGEBYLEX {k} (b [a");
-        assert_eq!(on.zrevrangebylex_limit::<String>("k", .., 1, 2), "ZREVRANGEBYLEX {k} + - LIMIT 1 2");
-        assert_eq!(on.zrangebyscore::<String>("k", 1..2), "ZRANGEBYSCORE {k} 1 (2.0");
-        assert_eq!(on.zrangebyscore_limit::<String>("k", .., 1, 2), "ZRANGEBYSCORE {k} -inf +inf LIMIT 1 2");
-        assert_eq!(on.zrangebyscore_withscores::<String>("k", 1.5..), "ZRANGEBYSCORE {k} 1.5 +inf WITHSCORES");
+        assert_eq!(sent(|on| on.zrangestore("d", "s", 0, 1)), "ZRANGESTORE [d] [s] 0 1");
+        assert_eq!(sent(|on| on.zrangestore_with("d", "s", query)), "ZRANGESTORE [d] [s] 2 1 BYSCORE REV LIMIT 0 5");
+        assert_eq!(sent(|on| on.zrangebylex::<String>("k", "a".."b")), "ZRANGEBYLEX [k] [a (b");
+        assert_eq!(sent(|on| on.zrangebylex_limit::<String>("k", .., 1, -1)), "ZRANGEBYLEX [k] - + LIMIT 1 -1");
+        assert_eq!(sent(|on| on.zrevrangebylex::<String>("k", "a".."b")), "ZREVRANGEBYLEX [k] (b [a");
+        assert_eq!(sent(|on| on.zrevrangebylex_limit::<String>("k", .., 1, 2)), "ZREVRANGEBYLEX [k] + - LIMIT 1 2");
+        assert_eq!(sent(|on| on.zrangebyscore::<String>("k", 1..2)), "ZRANGEBYSCORE [k] 1 (2.0");
+        assert_eq!(sent(|on| on.zrangebyscore_limit::<String>("k", .., 1, 2)), "ZRANGEBYSCORE [k] -inf +inf LIMIT 1 2");
         assert_eq!(
-            on.zrangebyscore_withscores_limit::<String>("k", .., 1, 2),
-            "ZRANGEBYSCORE {k} -inf +inf WITHSCORES LIMIT 1 2"
+            sent(|on| on.zrangebyscore_withscores::<String>("k", 1.5..)),
+            "ZRANGEBYSCORE [k] 1.5 +inf WITHSCORES"
         );
-        assert_eq!(on.zrevrange::<String>("k", 0, -1), "ZREVRANGE {k} 0 -1");
-        assert_eq!(on.zrevrange_withscores::<String>("k", 0, -1), "ZREVRANGE {k} 0 -1 WITHSCORES");
-        assert_eq!(on.zrevrangebyscore::<String>("k", 1..2), "ZREVRANGEBYSCORE {k} (2.0 1");
-        assert_eq!(on.zrevrangebyscore_limit::<String>("k", .., 1, 2), "ZREVRANGEBYSCORE {k} +inf -inf LIMIT 1 2");
-        assert_eq!(on.zrevrangebyscore_withscores::<String>("k", ..), "ZREVRANGEBYSCORE {k} +inf -inf WITHSCORES");
         assert_eq!(
-            on.zrevrangebyscore_withscores_limit::<String>("k", .., 1, 2),
-            "ZREVRANGEBYSCORE {k} +inf -inf WITHSCORES LIMIT 1 2"
+            sent(|on| on.zrangebyscore_withscores_limit::<String>("k", .., 1, 2)),
+            "ZRANGEBYSCORE [k] -inf +inf WITHSCORES LIMIT 1 2"
+        );
+        assert_eq!(sent(|on| on.zrevrange::<String>("k", 0, -1)), "ZREVRANGE [k] 0 -1");
+        assert_eq!(sent(|on| on.zrevrange_withscores::<String>("k", 0, -1)), "ZREVRANGE [k] 0 -1 WITHSCORES");
+        assert_eq!(sent(|on| on.zrevrangebyscore::<String>("k", 1..2)), "ZREVRANGEBYSCORE [k] (2.0 1");
+        assert_eq!(
+            sent(|on| on.zrevrangebyscore_limit::<String>("k", .., 1, 2)),
+            "ZREVRANGEBYSCORE [k] +inf -inf LIMIT 1 2"
+        );
+        assert_eq!(
+            sent(|on| on.zrevrangebyscore_withscores::<String>("k", ..)),
+            "ZREVRANGEBYSCORE [k] +inf -inf WITHSCORES"
+        );
+        assert_eq!(
+            sent(|on| on.zrevrangebyscore_withscores_limit::<String>("k", .., 1, 2)),
+            "ZREVRANGEBYSCORE [k] +inf -inf WITHSCORES LIMIT 1 2"
         );
     }
 
     #[test]
     fn blocking_commands_say_for_how_long() {
-        let on = Recorder;
         let time = Duration::from_millis(1500);
-        let long = Some(Block::For(time));
-        let pop = on.bzpopmin::<String, String>(["a", "b"], time);
-        assert_eq!((pop.block, &*pop.text), (long, "BZPOPMIN {a} {b} 1.5"));
-        let pop = on.bzpopmax::<String, String>("a", None);
-        assert_eq!((pop.block, &*pop.text), (Some(Block::Forever), "BZPOPMAX {a} 0"));
-        let pop = on.bzmpop::<String, String>(time, ["a", "b"], Extreme::Max);
-        assert_eq!((pop.block, &*pop.text), (long, "BZMPOP 1.5 2 {a} {b} MAX"));
-        let pop = on.bzmpop_count::<String, String>(time, "a", Extreme::Min, 3);
-        assert_eq!((pop.block, &*pop.text), (long, "BZMPOP 1.5 1 {a} MIN COUNT 3"));
+        assert_eq!(sent(|on| on.bzpopmin::<String, String>(["a", "b"], time)), "BZPOPMIN [a] [b] 1.5 ~1.5s");
+        assert_eq!(sent(|on| on.bzpopmax::<String, String>("a", None)), "BZPOPMAX [a] 0 ~");
+        assert_eq!(
+            sent(|on| on.bzmpop::<String, String>(time, ["a", "b"], Extreme::Max)),
+            "BZMPOP 1.5 2 [a] [b] MAX ~1.5s"
+        );
+        assert_eq!(
+            sent(|on| on.bzmpop_count::<String, String>(time, "a", Extreme::Min, 3)),
+            "BZMPOP 1.5 1 [a] MIN COUNT 3 ~1.5s"
+        );
     }
 }

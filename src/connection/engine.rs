@@ -526,14 +526,19 @@ impl Engine {
 
     /// What the drop of a live handle does: reads up to and including its reply, unless that could take long.
     pub(super) fn drop_handle(&mut self, place: u64) {
+        let last = match Place::of(place) {
+            Place::Ordinary(place) => Some(place),
+            Place::Member { group, .. } => self.groups.get(group).and_then(|group| group.exec_place()),
+            Place::Failed(_) | Place::Busy => None,
+        };
+        // From here on an error is accounted for when it comes, now or later.
         self.detach(place);
-        let Place::Ordinary(place) = Place::of(place) else { return };
-        if place < self.next || self.lost.is_some() || self.silent || self.may_block(place) {
-            return;
-        }
-        let mut deadline = Deadline::new(self.config.timeout);
-        if self.settle_until(place + 1, &mut deadline).is_err() {
-            // The place is detached: its error, if one comes, is accounted for.
+        match last {
+            Some(last) if last >= self.next && self.lost.is_none() && !self.silent && !self.may_block(last) => {
+                let mut deadline = Deadline::new(self.config.timeout);
+                let _ = self.settle_until(last + 1, &mut deadline);
+            }
+            _ => {}
         }
     }
 }

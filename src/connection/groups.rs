@@ -49,6 +49,15 @@ impl Group {
         multi + 1 + u64::from(self.size)
     }
 
+    /// The place of EXEC's header, while it has not been read.
+    pub(super) fn exec_place(&self) -> Option<u64> {
+        match self.state {
+            State::Committed { multi } => Some(self.exec(multi)),
+            _ => None,
+        }
+    }
+
+    /// The error of a command that the server has refused to queue.
     pub(super) fn refusal(&self, index: u32) -> Option<&Error> {
         let at = self.refused.binary_search_by_key(&index, |refused| refused.0).ok()?;
         Some(&self.refused[at].1)
@@ -131,10 +140,7 @@ impl Groups {
     pub(super) fn execs(&self) -> impl Iterator<Item = (u64, u64)> {
         self.on_wire.iter().filter_map(|id| {
             let group = self.slots[*id as usize].as_ref()?;
-            match group.state {
-                State::Committed { multi } => Some((group.exec(multi), u64::from(group.size))),
-                _ => None,
-            }
+            Some((group.exec_place()?, u64::from(group.size)))
         })
     }
 }

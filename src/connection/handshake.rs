@@ -64,21 +64,24 @@ impl Engine {
 
     /// What an error reply to HELLO means.
     fn judge(&self, error: ServerError) -> Result<Hello> {
-        let secret = self.config.password.is_some();
         match error.code() {
-            Some("NOAUTH") if secret => Ok(Hello::LoginFirst),
+            Some("NOAUTH") if self.config.password.is_some() => Ok(Hello::LoginFirst),
             Some("NOPROTO") => Ok(Hello::Unknown),
-            Some("ERR") | None if !fatal(error.message()) => Ok(Hello::Unknown),
-            // A server that does not know HELLO repeats its arguments, the password among them.
-            Some("ERR") | None if !secret => Err(error.into()),
-            Some("ERR") => Err(refusal(&error).into()),
-            _ if secret => Err(error.without_text().into()),
-            _ => Err(error.into()),
+            Some("ERR") | None if !fatal(&error) => Ok(Hello::Unknown),
+            _ => Err(self.reveal(error).into()),
         }
+    }
+
+    /// What may be told of an error: a server that does not know HELLO or AUTH repeats its arguments, the password among
+    /// them, so when there is one, only the code word is kept of texts that are not known to be harmless.
+    fn reveal(&self, error: ServerError) -> ServerError {
+        let harmless = matches!(error.code(), Some("WRONGPASS" | "NOAUTH" | "NOPERM" | "DENIED" | "LOADING" | "BUSY"));
+        if harmless || fatal(&error) || self.config.password.is_none() { error } else { error.without_text() }
     }
 
     /// RESP2, in one write.
     fn handshake_resp2(&mut self, deadline: &mut Deadline) -> Result<()> {
+        self.config.protocol = Protocol::Resp2;
         self.scanner = Scanner::new(false);
         let login = self.auth();
         let select = self.select();
@@ -94,7 +97,7 @@ impl Engine {
         for (index, answer) in answers.into_iter().take(needed).enumerate() {
             match answer {
                 Ok(()) => {}
-                Err(error) if index == 0 && secret => return Err(login_error(&error).into()),
+                Err(error) if index == 0 && secret => return Err(self.reveal(error).into()),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -105,7 +108,7 @@ impl Engine {
     fn login(&mut self, deadline: &mut Deadline) -> Result<()> {
         let Some(auth) = self.auth() else { return Ok(()) };
         match self.exchange(&[auth], deadline)?.pop() {
-            Some(Err(error)) => Err(login_error(&error).into()),
+            Some(Err(error)) => Err(self.reveal(error).into()),
             _ => Ok(()),
         }
     }
@@ -159,7 +162,7 @@ impl Engine {
                             }
                         }
                         return match answers.into_iter().find_map(|answer| answer.err()) {
-                            Some(reason) if !matches!(error, Error::Timeout) => Err(login_error(&reason).into()),
+                            Some(reason) if !matches!(error, Error::Timeout) => Err(self.reveal(reason).into()),
                             _ => Err(error),
                         };
                     }
@@ -181,18 +184,7 @@ enum Hello {
 }
 
 /// Whether an `ERR` to HELLO is about something else than HELLO itself, so that RESP2 would fare no better.
-fn fatal(message: &[u8]) -> bool {
-    let contains = |text: &[u8]| memchr::memmem::find(message, text).is_some();
+fn fatal(error: &ServerError) -> bool {
+    let contains = |text: &[u8]| memchr::memmem::find(error.message(), text).is_some();
     contains(b"max number of clients") || contains(b"Client names cannot contain")
-}
-
-/// An error with a text that is known to repeat no argument.
-fn refusal(error: &ServerError) -> ServerError {
-    error.clone()
-}
-
-/// The error of a login: only the code word, unless it is one of those whose text is known to repeat no argument.
-fn login_error(error: &ServerError) -> ServerError {
-    let known = matches!(error.code(), Some("WRONGPASS" | "NOAUTH" | "DENIED" | "LOADING" | "BUSY" | "MASTERDOWN"));
-    if known || fatal(error.message()) { error.clone() } else { error.without_text() }
 }
