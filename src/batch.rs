@@ -77,7 +77,7 @@ impl<'c> Batch<'c> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn issue(&self, issue: impl FnOnce(&'c Connection) -> u64) -> u64 {
         match &self.id {
             Ok(_) => {
@@ -98,12 +98,12 @@ impl<'c> Execute for &Batch<'c> {
         Queued::new(self.conn, self.issue(|conn| conn.issue_named(name, arguments)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn execute<T: FromReply, A: Arguments>(self, command: Command<A>) -> Queued<'c, T> {
         Queued::new(self.conn, self.issue(|conn| conn.issue(&command)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> MultiBulk<'c, T> {
         MultiBulk::new(self.conn, self.issue(|conn| conn.issue(&command)))
     }

@@ -261,7 +261,7 @@ impl<'c> Transaction<'c> {
     }
 
     /// Queues a command of a method: of this crate's own types it is encoded right into the buffer.
-    #[inline]
+    #[inline(always)]
     fn queue_command<A: Arguments>(&self, command: &Command<A>) -> u64 {
         if !A::DIRECT {
             return self.queue(Encoded::of(command));
@@ -286,12 +286,12 @@ impl<'c> Execute for &Transaction<'c> {
         Queued::new(self.conn, self.queue_named(name, arguments))
     }
 
-    #[inline]
+    #[inline(always)]
     fn execute<T: FromReply, A: Arguments>(self, command: Command<A>) -> Queued<'c, T> {
         Queued::new(self.conn, self.queue_command(&command))
     }
 
-    #[inline]
+    #[inline(always)]
     fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> MultiBulk<'c, T> {
         MultiBulk::new(self.conn, self.queue_command(&command))
     }

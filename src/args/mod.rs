@@ -80,8 +80,8 @@ impl<'a> ArgWriter<'a> {
 
     #[inline(always)]
     fn bytes(&mut self, bytes: &[u8]) {
-        if bytes.len() > MAX_ARGUMENT {
-            self.too_long = true;
+        self.too_long |= bytes.len() > MAX_ARGUMENT;
+        if self.too_long {
             return;
         }
         self.pos = encode::bulk(self.buf, self.pos, bytes);

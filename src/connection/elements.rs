@@ -15,13 +15,21 @@ use crate::resp::{self, Aggregate, Frame, Peek};
 pub(super) struct Streaming {
     pub(super) place: u64,
     /// Elements that are still on the wire.
-    left: u64,
+    pub(super) left: u64,
     /// Elements that were moved to the side.
     rest: Rest,
     /// Nobody holds the handle: what is left is skipped.
     abandoned: bool,
     /// The length of the first of a pair of elements, once it is whole.
     first: Option<usize>,
+}
+
+impl Streaming {
+    /// Whether the next element of the multi-bulk at this place is at the front of the read buffer.
+    #[inline(always)]
+    pub(super) fn at_hand(&self, place: u64) -> bool {
+        self.place == place && self.rest.elements == 0 && self.first.is_none()
+    }
 }
 
 /// Whole elements, away from the read buffer.
@@ -270,7 +278,7 @@ impl Engine {
     }
 
     /// Says that elements of this length in all were taken from the front of the buffer.
-    #[inline]
+    #[inline(always)]
     pub(super) fn took(&mut self, n: usize, elements: u64) {
         self.input.consume(n);
         if let Some(streaming) = &mut self.streaming {

@@ -465,6 +465,13 @@ impl Engine {
 
     // Handles.
 
+    /// Whether this is a place whose reply is still to come. Members of transactions and failed commands have numbers
+    /// beyond every place that was issued.
+    #[inline(always)]
+    pub(super) fn is_outstanding(&self, place: u64) -> bool {
+        place >= self.next && place < self.issued && self.lost.is_none()
+    }
+
     /// Gives a place up: its reply will be skipped, and an error accounted for.
     pub(super) fn detach(&mut self, place: u64) {
         match Place::of(place) {
@@ -525,7 +532,11 @@ impl Engine {
     }
 
     /// What the drop of a live handle does: reads up to and including its reply, unless that could take long.
+    #[inline(never)]
     pub(super) fn drop_handle(&mut self, place: u64) {
+        if std::thread::panicking() {
+            return self.detach(place);
+        }
         let last = match Place::of(place) {
             Place::Ordinary(place) => Some(place),
             Place::Member { group, .. } => self.groups.get(group).and_then(|group| group.exec_place()),
@@ -538,6 +549,7 @@ impl Engine {
                 let mut deadline = Deadline::new(self.config.timeout);
                 let _ = self.settle_until(last + 1, &mut deadline);
             }
+            // It comes later, or it has come.
             _ => {}
         }
     }

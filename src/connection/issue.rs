@@ -63,7 +63,9 @@ fn framed(count: usize, name: &str, arguments: &[u8]) -> Vec<u8> {
 
 impl Connection {
     /// Issues a command and returns its place.
-    #[inline]
+    ///
+    /// Inlined into each command's method, so that its name and the number of its arguments are constants there.
+    #[inline(always)]
     pub(crate) fn issue<A: Arguments>(&self, command: &Command<A>) -> u64 {
         if A::DIRECT {
             match self.engine.try_borrow_mut() {

@@ -142,7 +142,8 @@ impl Engine {
                 self.pass(n);
                 Ok(true)
             }
-            Mark::Detached => self.skip_one(),
+            Mark::Detached => self.skip_run(),
+            Mark::Queued if self.queued_run() => Ok(true),
             Mark::Multi | Mark::Queued => self.settle_queued(),
             Mark::Exec => self.settle_exec(),
             Mark::Void => {
@@ -168,24 +169,49 @@ impl Engine {
         Ok(())
     }
 
-    /// Skips the detached replies at the front that have arrived: this keeps a stream of detached commands from piling
-    /// up, at the cost of a compare and an add for each.
+    /// Skips the detached replies at the front that have arrived, so that a stream of detached commands does not pile up.
     pub(super) fn skip_detached(&mut self) -> Result<()> {
         while self.ring.marked() > 0
             && self.next < self.issued
             && self.streaming.is_none()
             && self.ring.get(self.next) == Mark::Detached
-        {
-            if self.scanner.is_idle() && self.selects.is_empty() && self.input.bytes().starts_with(b"+OK\r\n") {
-                self.input.consume(5);
-                self.ring.clear(self.next);
-                self.next += 1;
-            } else if !self.skip_one()? {
-                break;
-            }
+            && self.skip_run()?
+        {}
+        Ok(())
+    }
+
+    /// Skips a detached reply, or as many `+OK` as there are: a compare and an add for each. `false`: none was whole.
+    fn skip_run(&mut self) -> Result<bool> {
+        if !self.scanner.is_idle() || self.skipping || !self.selects.is_empty() {
+            return self.skip_one();
+        }
+        let passed = self.pass_run(Mark::Detached, b"+OK\r\n");
+        if passed > 0 { Ok(true) } else { self.skip_one() }
+    }
+
+    /// Takes as many QUEUED as there are. `false`: something else comes.
+    fn queued_run(&mut self) -> bool {
+        if !self.scanner.is_idle() || self.groups.current().is_none_or(|group| group.multi_error.is_some()) {
+            return false;
+        }
+        let passed = self.pass_run(Mark::Queued, b"+QUEUED\r\n");
+        if let Some(group) = self.groups.current() {
+            group.queued += passed;
+        }
+        passed > 0
+    }
+
+    /// Passes replies of just these bytes as long as their places have just this mark, and says how many.
+    fn pass_run(&mut self, mark: Mark, reply: &[u8]) -> u32 {
+        let mut passed = 0;
+        while self.next < self.issued && self.ring.get(self.next) == mark && self.input.bytes().starts_with(reply) {
+            self.input.consume(reply.len());
+            self.ring.clear(self.next);
+            self.next += 1;
+            passed += 1;
         }
         self.refresh_head();
-        Ok(())
+        passed
     }
 
     /// Skips the reply at the front, piece by piece if it is large: whatever its size, no memory grows.
@@ -433,29 +459,28 @@ impl Engine {
             Place::Failed(number) => return Err(self.take_failure(number)),
             Place::Member { group, index } => (group, index),
         };
-        let Some(group) = self.groups.get(id) else { return Err(Error::NotCommitted) };
-        if let State::Committed { multi } = group.state {
-            let exec = group.exec(multi);
-            if self.lost.is_none() {
-                let deadline = self.deadline(exec, deadline);
-                match self.settle_until(exec + 1, deadline) {
-                    Err(Error::Timeout) => return Err(Error::Timeout),
-                    // A broken connection is told below.
-                    Ok(()) | Err(_) => {}
-                }
+        if let Some(exec) = self.groups.get(id).and_then(|group| group.exec_place())
+            && self.lost.is_none()
+        {
+            let deadline = self.deadline(exec, deadline);
+            match self.settle_until(exec + 1, deadline) {
+                Err(Error::Timeout) => return Err(Error::Timeout),
+                // A broken connection is told below.
+                Ok(()) | Err(_) => {}
             }
         }
         let Some(group) = self.groups.get(id) else { return Err(Error::NotCommitted) };
-        if let Some(error) = group.refusal(index) {
-            return Err(error.clone());
-        }
-        match group.state.clone() {
+        match &group.state {
+            State::Ready { first } if group.refused.is_empty() && index != place::COMMIT => {
+                Ok(Resolved::Place(first + u64::from(index)))
+            }
             State::Open | State::Discarded => Err(Error::NotCommitted),
+            _ if group.refusal(index).is_some() => Err(group.refusal(index).cloned().unwrap_or(Error::NotCommitted)),
             State::Committed { multi } => {
-                let exec = group.exec(multi);
+                let exec = group.exec(*multi);
                 Err(self.lost_error(exec))
             }
-            State::Failed(error) => Err(error),
+            State::Failed(error) => Err(error.clone()),
             State::Ready { .. } if index == place::COMMIT => Ok(Resolved::Committed),
             State::Ready { first } => Ok(Resolved::Place(first + u64::from(index))),
         }

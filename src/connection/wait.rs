@@ -31,22 +31,35 @@ impl Connection {
     /// detached.
     #[inline]
     pub(crate) fn wait<T: FromReply>(&self, place: u64) -> Result<T> {
-        let Ok(mut engine) = self.engine.try_borrow_mut() else { return Err(Error::Refused(BUSY)) };
-        if place == engine.head {
-            let Engine { input, head, next, .. } = &mut *engine;
-            if let Ok(Peek::Scalar(frame, n)) = resp::peek(&input.buf[input.start..input.end]) {
-                // All that user code can see is moved on before it runs.
-                input.start += n;
-                *next += 1;
-                *head += 1;
-                return decode(frame);
-            }
+        match self.take_head(place) {
+            Some(value) => value,
+            None => self.wait_anywhere(place),
         }
-        engine.wait_slowly(place, None).map_err(|error| {
+    }
+
+    /// The fast path: the reply is a scalar, whole, and at the front of the read buffer.
+    #[inline(always)]
+    fn take_head<T: FromReply>(&self, place: u64) -> Option<Result<T>> {
+        let mut engine = self.engine.try_borrow_mut().ok()?;
+        if place != engine.head {
+            return None;
+        }
+        let Engine { input, head, next, .. } = &mut *engine;
+        let Ok(Peek::Scalar(frame, n)) = resp::peek(&input.buf[input.start..input.end]) else { return None };
+        // All that user code can see is moved on before it runs.
+        input.start += n;
+        *next += 1;
+        *head += 1;
+        Some(decode(frame))
+    }
+
+    #[inline(never)]
+    fn wait_anywhere<T: FromReply>(&self, place: u64) -> Result<T> {
+        let Ok(mut engine) = self.engine.try_borrow_mut() else { return Err(Error::Refused(BUSY)) };
+        engine.wait_slowly(place, None).inspect_err(|error| {
             if let Error::Timeout = error {
                 engine.detach(place);
             }
-            error
         })
     }
 
@@ -60,15 +73,29 @@ impl Connection {
     }
 
     /// Gives a place up, without I/O.
+    #[inline]
     pub(crate) fn detach(&self, place: u64) {
         // If the connection is in use further up the stack, the place stays as it is, like that of a forgotten handle.
-        let _ = self.with(|engine| engine.detach(place));
+        let Ok(mut engine) = self.engine.try_borrow_mut() else { return };
+        if engine.is_outstanding(place) {
+            let (next, issued) = (engine.next, engine.issued);
+            engine.ring.detach(place, next, issued);
+        } else {
+            engine.detach(place);
+        }
     }
 
     /// What the drop of a reply does.
+    #[inline]
     pub(crate) fn drop_reply(&self, place: u64) {
-        let panicking = std::thread::panicking();
-        let _ = self.with(|engine| if panicking { engine.detach(place) } else { engine.drop_handle(place) });
+        let Ok(mut engine) = self.engine.try_borrow_mut() else { return };
+        if place == engine.head && engine.input.bytes().starts_with(b"+OK\r\n") {
+            engine.input.consume(5);
+            engine.next += 1;
+            engine.head += 1;
+        } else {
+            engine.drop_handle(place);
+        }
     }
 
     /// Enters a multi-bulk. What is returned first is the place by which its elements are to be asked for.
@@ -101,6 +128,30 @@ impl Connection {
             }
             Next::Aside(rest) => Ok(Err(rest)),
         }
+    }
+
+    /// Runs `take` on elements of a multi-bulk as long as they are scalars and whole in the read buffer, at most `most` of
+    /// them: the fast path of `next_elements`. The last element is left to that.
+    #[inline(always)]
+    pub(crate) fn each_scalar(
+        &self,
+        place: u64,
+        most: u64,
+        mut take: impl FnMut(Frame<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let Ok(mut engine) = self.engine.try_borrow_mut() else { return Err(Error::Refused(BUSY)) };
+        let Engine { input, streaming, .. } = &mut *engine;
+        let Some(streaming) = streaming.as_mut().filter(|streaming| streaming.at_hand(place)) else { return Ok(()) };
+        for _ in 0..most {
+            if streaming.left <= 1 {
+                break;
+            }
+            let Ok(Peek::Scalar(frame, n)) = resp::peek(&input.buf[input.start..input.end]) else { break };
+            input.start += n;
+            streaming.left -= 1;
+            take(frame)?;
+        }
+        Ok(())
     }
 
     /// Waits for the first byte of the next element and says whether it begins an aggregate.

@@ -172,12 +172,12 @@ impl<'c> Execute for &'c Connection {
         Reply::new(self, self.issue_named(name, arguments))
     }
 
-    #[inline]
+    #[inline(always)]
     fn execute<T: FromReply, A: Arguments>(self, command: Command<A>) -> Reply<'c, T> {
         Reply::new(self, self.issue(&command))
     }
 
-    #[inline]
+    #[inline(always)]
     fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> MultiBulk<'c, T> {
         MultiBulk::new(self, self.issue(&command))
     }

@@ -129,14 +129,22 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
         if !self.begin(&mut deadline)? {
             return Err(Error::Nil);
         }
-        while let State::Begun { left: 1.., .. } = self.state {
-            self.element(&mut deadline, false, |frame, _| match (frame.as_bytes(), frame) {
-                (Some(bytes), _) => {
-                    take(bytes);
-                    Ok(())
-                }
-                (None, frame) => Err(Error::unexpected("text or bytes", &frame)),
-            })?;
+        let mut take = |frame: Frame<'_>| match frame.as_bytes() {
+            Some(bytes) => {
+                take(bytes);
+                Ok(())
+            }
+            None => Err(Error::unexpected("text or bytes", &frame)),
+        };
+        while let State::Begun { left: left @ 1.., aside, .. } = &mut self.state {
+            if aside.elements == 0 {
+                self.conn.each_scalar(self.place, u64::MAX, |frame| {
+                    *left -= 1;
+                    take(frame)
+                })?;
+            }
+            // What is not whole, no scalar, the last, or was moved aside.
+            self.element(&mut deadline, false, |frame, _| take(frame))?;
         }
         Ok(())
     }
@@ -260,6 +268,27 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
 
     #[inline]
     fn next_before(&mut self, deadline: &mut Option<Deadline>) -> Option<Result<T>> {
+        // An element that is no pair and has arrived.
+        if let State::Begun { left, layout: Some(Layout::Single), aside, .. } = &mut self.state
+            && aside.elements == 0
+        {
+            let mut value = None;
+            let taken = self.conn.each_scalar(self.place, 1, |frame| {
+                *left -= 1;
+                value = Some(T::from_element(frame));
+                Ok(())
+            });
+            if let (Ok(()), Some(value)) = (taken, value) {
+                if value.is_err() {
+                    self.give_up();
+                }
+                return Some(value);
+            }
+        }
+        self.next_anywhere(deadline)
+    }
+
+    fn next_anywhere(&mut self, deadline: &mut Option<Deadline>) -> Option<Result<T>> {
         match &self.state {
             State::Begun { left: 0, .. } | State::Done => {
                 self.state = State::Done;

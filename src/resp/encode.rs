@@ -7,35 +7,32 @@
 /// Room for the longest header (`$` or `*`, twenty digits, CRLF) and the CRLF behind the bytes.
 const OVERHEAD: usize = 32;
 
-/// The headers of short bulk strings, ready to be stored as eight bytes: the last byte is the header's length.
-static SHORT: [[u8; 8]; 256] = short_headers();
+/// Up to this length a bulk string is written with stores of fixed size and no call.
+const SHORT: usize = 32;
 
-const fn short_headers() -> [[u8; 8]; 256] {
-    let mut table = [[0; 8]; 256];
+/// Room for a short bulk string: its header, and two stores of sixteen bytes that may overlap.
+const WINDOW: usize = 48;
+
+/// The headers of short bulk strings, ready to be stored as eight bytes: the last byte is the header's length.
+static HEADERS: [[u8; 8]; SHORT + 1] = short_headers();
+
+const fn short_headers() -> [[u8; 8]; SHORT + 1] {
+    let mut table = [[0; 8]; SHORT + 1];
     let mut n = 0;
     while n < table.len() {
-        let mut header = [b'$', 0, 0, 0, 0, 0, 0, 0];
-        let mut at = 1;
-        if n >= 100 {
-            header[at] = b'0' + (n / 100) as u8;
-            at += 1;
-        }
-        if n >= 10 {
-            header[at] = b'0' + (n / 10 % 10) as u8;
-            at += 1;
-        }
-        header[at] = b'0' + (n % 10) as u8;
-        header[at + 1] = b'\r';
-        header[at + 2] = b'\n';
-        header[7] = (at + 3) as u8;
-        table[n] = header;
+        let (tens, ones) = (b'0' + (n / 10) as u8, b'0' + (n % 10) as u8);
+        table[n] = if n < 10 {
+            [b'$', ones, b'\r', b'\n', 0, 0, 0, 4]
+        } else {
+            [b'$', tens, ones, b'\r', b'\n', 0, 0, 5]
+        };
         n += 1;
     }
     table
 }
 
 /// Makes room for `more` bytes behind `pos`; what is new is zeroed.
-#[inline]
+#[inline(always)]
 fn reserve(buf: &mut Vec<u8>, pos: usize, more: usize) {
     if buf.len() - pos < more {
         grow(buf, pos, more);
@@ -46,30 +43,51 @@ fn reserve(buf: &mut Vec<u8>, pos: usize, more: usize) {
 #[inline(never)]
 fn grow(buf: &mut Vec<u8>, pos: usize, more: usize) {
     // A command with a huge value is written once and its buffer given back: it gets what it needs, not twice that.
-    let size = (pos + more).max((buf.len() * 2).min(1 << 20));
+    let size = (pos + more).max((buf.len() * 2).clamp(1024, 1 << 20));
     buf.reserve_exact(size - buf.len());
     buf.resize(size, 0);
 }
 
 /// Writes one bulk string at `pos` and returns the position behind it.
-#[inline]
+#[inline(always)]
 pub(crate) fn bulk(buf: &mut Vec<u8>, pos: usize, bytes: &[u8]) -> usize {
     let n = bytes.len();
-    reserve(buf, pos, n + OVERHEAD);
-    if n < SHORT.len() {
-        let header = &SHORT[n];
-        let room = &mut buf[pos..pos + n + 10];
-        room[..8].copy_from_slice(header);
-        let start = usize::from(header[7] & 7);
-        room[start..start + n].copy_from_slice(bytes);
-        room[start + n..start + n + 2].copy_from_slice(b"\r\n");
-        pos + start + n + 2
-    } else {
-        let pos = line(buf, pos, b'$', n as u64);
-        buf[pos..pos + n].copy_from_slice(bytes);
-        buf[pos + n..pos + n + 2].copy_from_slice(b"\r\n");
-        pos + n + 2
+    if n > SHORT {
+        return long_bulk(buf, pos, bytes);
     }
+    reserve(buf, pos, WINDOW);
+    let Some(window) = buf[pos..].first_chunk_mut::<WINDOW>() else { return long_bulk(buf, pos, bytes) };
+    let header = HEADERS[n];
+    window[..8].copy_from_slice(&header);
+    // Every length below is in bounds by what the branches know of `n`, so that nothing is checked twice.
+    let start = usize::from(header[7] & 7);
+    if n >= 16 {
+        window[start..start + 16].copy_from_slice(&bytes[..16]);
+        window[start + n - 16..start + n].copy_from_slice(&bytes[n - 16..]);
+    } else if n >= 8 {
+        window[start..start + 8].copy_from_slice(&bytes[..8]);
+        window[start + n - 8..start + n].copy_from_slice(&bytes[n - 8..]);
+    } else if n >= 4 {
+        window[start..start + 4].copy_from_slice(&bytes[..4]);
+        window[start + n - 4..start + n].copy_from_slice(&bytes[n - 4..]);
+    } else if n > 0 {
+        window[start] = bytes[0];
+        window[start + n / 2] = bytes[n / 2];
+        window[start + n - 1] = bytes[n - 1];
+    }
+    window[start + n] = b'\r';
+    window[start + n + 1] = b'\n';
+    pos + start + n + 2
+}
+
+#[inline(never)]
+fn long_bulk(buf: &mut Vec<u8>, pos: usize, bytes: &[u8]) -> usize {
+    let n = bytes.len();
+    reserve(buf, pos, n + OVERHEAD);
+    let pos = line(buf, pos, b'$', n as u64);
+    buf[pos..pos + n].copy_from_slice(bytes);
+    buf[pos + n..pos + n + 2].copy_from_slice(b"\r\n");
+    pos + n + 2
 }
 
 /// Writes a header line, `*3\r\n`, at `pos`, where there is room for it, and returns the position behind it.
@@ -90,21 +108,21 @@ fn line(buf: &mut [u8], pos: usize, kind: u8, n: u64) -> usize {
 pub(crate) fn command(buf: &mut Vec<u8>, pos: usize, count: usize, name: &str) -> usize {
     let name = name.as_bytes();
     let n = name.len();
-    if count < 10 && n < 10 {
-        reserve(buf, pos, n + OVERHEAD);
-        let room = &mut buf[pos..pos + n + 10];
-        room[0] = b'*';
-        room[1] = b'0' + count as u8;
-        room[2..5].copy_from_slice(b"\r\n$");
-        room[5] = b'0' + n as u8;
-        room[6..8].copy_from_slice(b"\r\n");
-        room[8..8 + n].copy_from_slice(name);
-        room[8 + n..10 + n].copy_from_slice(b"\r\n");
-        pos + n + 10
-    } else {
-        let pos = array(buf, pos, count);
-        bulk(buf, pos, name)
+    if count >= 10 || n >= 10 {
+        return long_command(buf, pos, count, name);
     }
+    reserve(buf, pos, WINDOW);
+    let Some(window) = buf[pos..].first_chunk_mut::<WINDOW>() else { return long_command(buf, pos, count, name) };
+    window[..8].copy_from_slice(&[b'*', b'0' + count as u8, b'\r', b'\n', b'$', b'0' + n as u8, b'\r', b'\n']);
+    window[8..8 + n].copy_from_slice(name);
+    window[8 + n..10 + n].copy_from_slice(b"\r\n");
+    pos + n + 10
+}
+
+#[inline(never)]
+fn long_command(buf: &mut Vec<u8>, pos: usize, count: usize, name: &[u8]) -> usize {
+    let pos = array(buf, pos, count);
+    bulk(buf, pos, name)
 }
 
 /// Writes the header of an array of `count` elements.
