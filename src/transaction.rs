@@ -204,9 +204,9 @@ impl<'c> Transaction<'c> {
         let watch = self.watch.take();
         let generation = watch.as_ref().map(|watch| watch.generation);
         let Buffer { bytes, len } = self.commands.get_mut();
-        let commit = self.conn.commit_group(group, &bytes[..*len], generation);
+        let (commit, forgotten) = self.conn.commit_group(group, &bytes[..*len], generation);
         if let Some(mut watch) = watch {
-            watch.spent = true;
+            watch.spent = forgotten;
         }
         Reply::new(self.conn, commit)
     }

@@ -80,12 +80,12 @@ impl<'a> ArgWriter<'a> {
 
     #[inline(always)]
     fn bytes(&mut self, bytes: &[u8]) {
-        self.too_long |= bytes.len() > MAX_ARGUMENT;
-        if self.too_long {
-            return;
-        }
-        self.pos = encode::bulk(self.buf, self.pos, bytes);
         self.count += 1;
+        if bytes.len() > encode::SHORT && bytes.len() > MAX_ARGUMENT {
+            self.too_long = true;
+        } else {
+            self.pos = encode::bulk(self.buf, self.pos, bytes);
+        }
     }
 
     /// Writes how many arguments `list` has, and then the list. Returns where the list begins.

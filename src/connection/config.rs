@@ -93,8 +93,8 @@ pub enum SendWhen {
     /// A command issued with nothing outstanding is written at once if the previous busy period had only one command,
     /// or if there was none, so that the server works while the caller does. Else commands gather until someone waits,
     /// until [`flush`](crate::Connection::flush), until there are [`write_batch`](Config::write_batch) bytes, or until
-    /// the oldest gathered one is 1 ms old at the next call. (The clock is read at each call while few commands are
-    /// gathered, and at every sixteenth once there are sixteen.)
+    /// the oldest gathered one is 1 ms old at the next call. (The clock is not read at every call: at the latest
+    /// when half as many commands again have been gathered.)
     #[default]
     Adaptive,
     /// Each command is written when it is issued: the shortest way to the server, at the price of a system call each.

@@ -32,9 +32,6 @@ const GATHER: Duration = Duration::from_millis(1);
 /// How long the drop of a connection waits for the server to close its side.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// At every how many commands the clock is read while commands gather; see [`Engine::after_issue`].
-const CLOCK_EVERY: u64 = 16;
-
 pub(crate) struct Engine {
     /// The next place on the wire, while a waiting handle may take its reply at once; else [`place::NONE`]. This one
     /// comparison is the whole fast path: whatever is out of the ordinary makes it fail.
@@ -243,7 +240,8 @@ impl Engine {
         }
         self.clock_at = match self.config.send_when {
             SendWhen::Eager => place + 1,
-            SendWhen::Adaptive => place + if self.issued - self.flushed < CLOCK_EVERY { 1 } else { CLOCK_EVERY },
+            // Ever more seldom, since those who issue many do so fast.
+            SendWhen::Adaptive => place + 1 + (self.issued - self.flushed) / 2,
             SendWhen::Gathering => u64::MAX,
         };
         if send && self.lost.is_none() {
@@ -493,7 +491,7 @@ impl Engine {
     /// Gives a member of a transaction up, and returns the place of its element if it has one by now.
     fn detach_member(&mut self, id: u32, index: u32) -> Option<u64> {
         let group = self.groups.get(id)?;
-        match group.state.clone() {
+        match &group.state {
             State::Open => {
                 group.detached.push(index);
                 None
@@ -503,15 +501,21 @@ impl Engine {
                 group.commit_detached = true;
                 None
             }
-            State::Committed { multi } => Some(group.exec(multi) + 1 + u64::from(index)),
-            State::Ready { .. } if index == place::COMMIT => None,
-            State::Ready { first } => Some(first + u64::from(index)),
-            State::Failed(error) => {
-                if index == place::COMMIT {
-                    self.unseen_anywhere(error);
-                }
+            State::Committed { multi } => Some(group.exec(*multi) + 1 + u64::from(index)),
+            State::Failed(error) if index == place::COMMIT => {
+                let error = error.clone();
+                self.unseen_anywhere(error);
                 None
             }
+            State::Ready { .. } | State::Failed(_) if group.refusal(index).is_some() => {
+                let error = group.refusal(index).cloned()?;
+                self.unseen_anywhere(error);
+                None
+            }
+            State::Ready { .. } if index == place::COMMIT => None,
+            State::Ready { first } => Some(first + u64::from(index)),
+            // The commit tells it.
+            State::Failed(_) => None,
         }
     }
 

@@ -194,9 +194,10 @@ impl Connection {
         });
     }
 
-    /// Issues a transaction: MULTI, the commands in `bytes`, EXEC. Returns the place of the commit.
-    pub(crate) fn commit_group(&self, id: u32, bytes: &[u8], watch: Option<u64>) -> u64 {
-        self.with(|engine| engine.commit(id, bytes, watch)).unwrap_or(place::BUSY)
+    /// Issues a transaction: MULTI, the commands in `bytes`, EXEC. Returns the place of the commit, and whether the server
+    /// has forgotten, or will, what was watched for it.
+    pub(crate) fn commit_group(&self, id: u32, bytes: &[u8], watch: Option<u64>) -> (u64, bool) {
+        self.with(|engine| engine.commit(id, bytes, watch)).unwrap_or((place::BUSY, false))
     }
 
     // WATCH.
@@ -225,14 +226,10 @@ impl Connection {
 
     /// The guard of a watch is gone. `sent`: with a transaction, which has unwatched everything.
     pub(crate) fn end_watch(&self, sent: bool) {
-        let panicking = std::thread::panicking();
         let _ = self.with(|engine| {
             engine.watching = false;
             if !sent && engine.lost.is_none() {
-                engine.watch_generation += 1;
-                // While panicking nothing is sent; the next EXEC or UNWATCH clears what is watched.
-                let place = if panicking { engine.gather_only() } else { engine.issue_encoded(UNWATCH, None) };
-                engine.detach(place);
+                engine.unwatch();
             }
         });
     }
@@ -243,11 +240,17 @@ const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 impl Engine {
-    /// UNWATCH, encoded and given its place, without I/O.
-    fn gather_only(&mut self) -> u64 {
+    /// Issues UNWATCH. It is taken in whatever the state of the queue: keys must not stay watched that nobody guards.
+    fn unwatch(&mut self) {
+        self.watch_generation += 1;
         self.output.append(UNWATCH);
+        let place = self.issued;
         self.issued += 1;
-        self.issued - 1
+        self.ring.detach(place, self.next, self.issued);
+        // While panicking nothing is sent.
+        if !std::thread::panicking() {
+            self.after_issue(place);
+        }
     }
 
     /// A command that may have nothing before or behind it, such as AUTH: one server gives no reply to a failing AUTH
@@ -295,14 +298,15 @@ impl Engine {
         place
     }
 
-    fn commit(&mut self, id: u32, bytes: &[u8], watch: Option<u64>) -> u64 {
+    fn commit(&mut self, id: u32, bytes: &[u8], watch: Option<u64>) -> (u64, bool) {
         let commit = place::member(id, place::COMMIT);
         let prepared = self.prepare_commit(id, watch);
         let issued = self.issued;
-        let Some(group) = self.groups.get(id) else { return place::BUSY };
+        let Some(group) = self.groups.get(id) else { return (place::BUSY, false) };
         if let Err(error) = prepared {
+            let forgotten = matches!(error, Error::Aborted);
             group.state = State::Failed(error);
-            return commit;
+            return (commit, forgotten);
         }
         let size = u64::from(group.size);
         group.state = State::Committed { multi: issued };
@@ -326,7 +330,7 @@ impl Engine {
         self.watch_generation += 1;
         self.elements += size;
         self.after_issue(issued);
-        commit
+        (commit, true)
     }
 
     fn prepare_commit(&mut self, id: u32, watch: Option<u64>) -> Result<()> {

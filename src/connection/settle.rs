@@ -3,6 +3,7 @@
 //! Replies are taken from the front of the read buffer in the order of their places. What happens to one depends on its
 //! mark: kept for a live handle, skipped, or part of a transaction.
 
+use super::config::Protocol;
 use super::deadline::Deadline;
 use super::engine::Engine;
 use super::groups::State;
@@ -94,10 +95,17 @@ impl Engine {
     /// Bytes are there although nothing is outstanding: pushes, or a server that cannot count.
     #[cold]
     pub(super) fn look_at_surplus(&mut self) {
-        if let Ok(Some(_)) = self.head_frame() {
-            // To take this for the reply of the next command would shift every reply from here on.
-            self.break_with(ProtocolError::UnaskedReply.into());
+        match self.front() {
+            // Nothing but pushes, the last of which may not be whole.
+            Ok(None) | Err(_) => return,
+            // A push may have an attribute.
+            Ok(Some(b'|')) if matches!(self.head_frame(), Ok(None)) => return,
+            Ok(Some(_)) => {}
         }
+        // To take this for the reply of the next command would shift every reply from here on.
+        self.input.start = self.input.end;
+        self.scanner.reset();
+        self.break_with(ProtocolError::UnaskedReply.into());
     }
 
     /// Consumes the frame at the front, of this length, and the next place with it.
@@ -323,9 +331,9 @@ impl Engine {
             match self.front()? {
                 None => return Ok(false),
                 Some(b'|') => {
-                    // Rare enough to wait for the whole.
-                    let Some(n) = self.head_frame()? else { return Ok(false) };
-                    self.drop_attributes(n);
+                    if !self.drop_attribute()? {
+                        return Ok(false);
+                    }
                 }
                 Some(b'*') => {
                     self.scanner.reset();
@@ -357,14 +365,16 @@ impl Engine {
             return Err(self.break_with(ProtocolError::OutOfStep.into()));
         };
         let size = u64::from(group.size);
+        let refused: Vec<(u64, Error)> =
+            group.refused.iter().map(|(index, error)| (first + u64::from(*index), error.clone())).collect();
         match (elements, failure) {
             (Some(count), _) => {
                 if count != u64::from(group.queued) || group.multi_error.is_some() {
                     return Err(self.break_with(ProtocolError::OutOfStep.into()));
                 }
                 group.state = State::Ready { first };
-                let refused: Vec<u64> = group.refused.iter().map(|refused| first + u64::from(refused.0)).collect();
-                for place in refused {
+                for (place, error) in refused {
+                    self.account_for_refusal(place, error);
                     self.ring.set(place, Mark::Void, self.next, self.issued);
                 }
                 self.pass(n);
@@ -373,6 +383,9 @@ impl Engine {
                 let error = group.multi_error.take().or(failure).unwrap_or(Error::Aborted);
                 let unseen = group.commit_detached;
                 group.state = State::Failed(error.clone());
+                for (place, error) in refused {
+                    self.account_for_refusal(place, error);
+                }
                 if unseen {
                     self.unseen_anywhere(error);
                 }
@@ -386,20 +399,39 @@ impl Engine {
         Ok(true)
     }
 
-    /// Drops the attributes in front of the frame of this length at the front.
-    fn drop_attributes(&mut self, n: usize) {
-        while self.input.bytes().first() == Some(&b'|') {
-            let bytes = &self.input.bytes()[..n.min(self.input.len())];
-            let Ok(Some(header)) = resp::header(bytes) else { return };
-            let mut scanner = resp::Scanner::new(true);
+    /// A command that the server refused to queue, and whose handle is gone, is the cause of what others are told.
+    fn account_for_refusal(&mut self, place: u64, error: Error) {
+        self.ring.cover(self.next, self.issued);
+        if self.ring.get(place) == Mark::Detached {
+            self.unseen(place, error);
+        }
+    }
+
+    /// Drops the attribute at the front, if it is whole: what it stands before is not to be scanned with it.
+    fn drop_attribute(&mut self) -> Result<bool> {
+        let bytes = self.input.bytes();
+        let mut scanner = resp::Scanner::new(self.config.protocol == Protocol::Resp3);
+        let mut pushes = Vec::new();
+        let mut scan = || {
+            let Some(header) = resp::header(bytes)? else { return Ok(None) };
             let mut end = header.len;
             for _ in 0..header.elements {
-                match scanner.scan(&bytes[end..]) {
-                    Ok(Some(len)) => end += len,
-                    _ => return,
-                }
+                let Some(len) = scanner.scan(&bytes[end..])? else { return Ok(None) };
+                pushes.extend(scanner.take_pushes().map(|range| bytes[end..][range].to_vec()));
+                end += len;
             }
-            self.input.consume(end);
+            Ok(Some(end))
+        };
+        let scanned: std::result::Result<Option<usize>, ProtocolError> = scan();
+        match scanned {
+            Ok(Some(n)) => {
+                pushes.into_iter().for_each(|push| self.keep_push(push));
+                self.input.consume(n);
+                self.scanner.reset();
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(error) => Err(self.break_with(error.into())),
         }
     }
 

@@ -8,7 +8,7 @@
 const OVERHEAD: usize = 32;
 
 /// Up to this length a bulk string is written with stores of fixed size and no call.
-const SHORT: usize = 32;
+pub(crate) const SHORT: usize = 32;
 
 /// Room for a short bulk string: its header, and two stores of sixteen bytes that may overlap.
 const WINDOW: usize = 48;
