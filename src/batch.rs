@@ -39,8 +39,9 @@ use crate::values::FromReply;
 ///
 /// # Drop
 ///
-/// Like [`finish`](Batch::finish), except that an error goes to the connection's account. While the thread is panicking
-/// it does no I/O.
+/// Like [`finish`](Batch::finish), except that its error goes to the connection's account, and that it does not wait
+/// where the drop of a [`Reply`](crate::Reply) would not: behind a blocking command without end, while the server is
+/// silent after a timeout, and while the thread is panicking.
 #[must_use = "`finish` sends the batch and tells whether it failed; drop does so in silence"]
 pub struct Batch<'c> {
     conn: &'c Connection,
@@ -65,26 +66,17 @@ impl<'c> Batch<'c> {
     /// # Errors
     ///
     /// [`Error::Batch`], [`Error::Timeout`], [`Error::ConnectionLost`].
-    pub fn finish(self) -> Result<()> {
-        let batch = std::mem::ManuallyDrop::new(self);
-        batch.close(true)
-    }
-
-    fn close(&self, wait: bool) -> Result<()> {
-        match &self.id {
-            Ok(id) => self.conn.close_batch(*id, wait),
-            Err(error) => Err(error.clone()),
+    pub fn finish(mut self) -> Result<()> {
+        match std::mem::replace(&mut self.id, Err(Error::Refused("the batch is finished"))) {
+            Ok(id) => self.conn.finish_batch(id),
+            Err(error) => Err(error),
         }
     }
 
     #[inline(always)]
-    fn issue(&self, issue: impl FnOnce(&'c Connection) -> u64) -> u64 {
+    fn issue<A: Arguments>(&self, command: &Command<A>) -> u64 {
         match &self.id {
-            Ok(_) => {
-                let place = issue(self.conn);
-                self.conn.add_to_batch(place);
-                place
-            }
+            Ok(_) => self.conn.issue_in_batch(command),
             Err(error) => self.conn.born_failed(error.clone()),
         }
     }
@@ -95,30 +87,32 @@ impl<'c> Execute for &Batch<'c> {
     type MultiBulk<T: FromReply> = MultiBulk<'c, T>;
 
     fn command<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> Queued<'c, T> {
-        Queued::new(self.conn, self.issue(|conn| conn.issue_named(name, arguments)))
+        let place = match &self.id {
+            Ok(_) => {
+                let place = self.conn.issue_named(name, arguments);
+                self.conn.add_to_batch(place);
+                place
+            }
+            Err(error) => self.conn.born_failed(error.clone()),
+        };
+        Queued::new(self.conn, place)
     }
 
     #[inline(always)]
     fn execute<T: FromReply, A: Arguments>(self, command: Command<A>) -> Queued<'c, T> {
-        Queued::new(self.conn, self.issue(|conn| conn.issue(&command)))
+        Queued::new(self.conn, self.issue(&command))
     }
 
     #[inline(always)]
     fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> MultiBulk<'c, T> {
-        MultiBulk::new(self.conn, self.issue(|conn| conn.issue(&command)))
+        MultiBulk::new(self.conn, self.issue(&command))
     }
 }
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        if self.id.is_err() {
-            return;
-        }
-        if let Err(error) = self.close(!std::thread::panicking()) {
-            // A timeout or a lost connection is no error of a reply, and shows wherever the connection is used next.
-            if let Error::Batch(_) = error {
-                self.conn.unseen(error);
-            }
+        if let Ok(id) = self.id {
+            self.conn.drop_batch(id);
         }
     }
 }

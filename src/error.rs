@@ -327,6 +327,12 @@ pub enum WaitError<H> {
     Failed(Error),
 }
 
+impl<H> From<Error> for WaitError<H> {
+    fn from(error: Error) -> Self {
+        WaitError::Failed(error)
+    }
+}
+
 impl<H> From<WaitError<H>> for Error {
     /// Gives the handle up, if there is one.
     fn from(error: WaitError<H>) -> Self {

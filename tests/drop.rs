@@ -414,7 +414,8 @@ fn the_drop_of_a_connection_to_a_server_that_takes_nothing_ends() -> Result<()> 
         opened.wait();
         peer.read_to_end().map(drop)
     });
-    let config = Config::from_url(&server.url())?.timeout(None).linger(Duration::from_millis(50)).send_buffer_size(4096);
+    let config =
+        Config::from_url(&server.url())?.timeout(None).linger(Duration::from_millis(50)).send_buffer_size(4096);
     support::within(LIMIT, move || -> Result<()> {
         let conn = Connection::open(config)?;
         conn.set("key", vec![b'x'; 16 << 20]).detach();

@@ -762,10 +762,8 @@ fn invalidations_of_a_real_server_are_pushes_and_not_replies() -> Result<()> {
             assert_eq!(reply.wait()?, n as i64);
         }
     }
-    let want = Value::Push(vec![
-        Value::Bulk(b"invalidate".to_vec()),
-        Value::Array(vec![Value::Bulk(b"tracked".to_vec())]),
-    ]);
+    let want =
+        Value::Push(vec![Value::Bulk(b"invalidate".to_vec()), Value::Array(vec![Value::Bulk(b"tracked".to_vec())])]);
     assert_eq!(conn.next_push(), Some(want));
     assert_eq!(conn.stats().pushes, 50);
     Ok(())
@@ -837,7 +835,9 @@ fn surplus(surplus: &'static str, rest: &'static str) -> Result<Result<String>> 
     let two = conn.get::<String>("b").wait();
     if two.is_err() {
         assert!(conn.is_broken());
-        assert!(matches!(conn.get::<String>("c").wait(), Err(Error::ConnectionLost(lost)) if lost.sent() == Sent::Unsent));
+        assert!(
+            matches!(conn.get::<String>("c").wait(), Err(Error::ConnectionLost(lost)) if lost.sent() == Sent::Unsent)
+        );
     }
     Ok(two)
 }

@@ -68,7 +68,9 @@ fn late_answers_are_skipped_by_count_whatever_they_are() -> Result<()> {
     for answer in late {
         let is_error = answer.starts_with('-');
         // Part of it is there when the wait gives up: none, one byte, half, all but one byte.
-        for (at, list) in [0, 1, answer.len() / 2, answer.len() - 1].into_iter().flat_map(|at| [(at, false), (at, true)]) {
+        for (at, list) in
+            [0, 1, answer.len() / 2, answer.len() - 1].into_iter().flat_map(|at| [(at, false), (at, true)])
+        {
             let (opener, opened) = gate();
             let wire = answer.clone();
             let server = Scripted::start(move |peer| {
@@ -192,7 +194,9 @@ fn dripping(start: &'static str, byte: &'static str) -> Scripted {
 fn a_reply_that_drips_for_ever_ends_by_one_deadline() -> Result<()> {
     // A deadline for each read, or each element, would never end these.
     support::within(LIMIT, || -> Result<()> {
-        for (start, byte) in [("$500000000\r\n", "x"), ("*100000000\r\n", ":1\r\n"), ("*2\r\n$3\r\nabc\r\n$500000000\r\n", "x")] {
+        for (start, byte) in
+            [("$500000000\r\n", "x"), ("*100000000\r\n", ":1\r\n"), ("*2\r\n$3\r\nabc\r\n$500000000\r\n", "x")]
+        {
             let server = dripping(start, byte);
             let conn = short(&server)?;
             let reply = conn.command::<Value>("BIG", ());
@@ -459,10 +463,12 @@ fn a_command_that_could_not_be_taken_in_tells_so_once() -> Result<()> {
 #[test]
 fn two_timeouts_while_writing_send_nothing_twice() -> Result<()> {
     let (opener, server) = deaf(20);
-    let config = Config::from_url(&server.url())?.timeout(SHORT).send_buffer_size(4096).write_batch(64 << 20).linger(LIMIT);
+    let config =
+        Config::from_url(&server.url())?.timeout(SHORT).send_buffer_size(4096).write_batch(64 << 20).linger(LIMIT);
     let conn = Connection::open(config.send_when(SendWhen::Gathering))?;
     let large = vec![b'x'; 1 << 20];
-    let mut handles: Vec<Reply<'_, String>> = (0..20).map(|n| conn.command("SET", (format!("key{n}"), &large))).collect();
+    let mut handles: Vec<Reply<'_, String>> =
+        (0..20).map(|n| conn.command("SET", (format!("key{n}"), &large))).collect();
     for _ in 0..2 {
         let last = given_back(handles.pop().expect("twenty").wait_timeout(SHORT));
         handles.push(last);

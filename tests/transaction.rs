@@ -445,7 +445,8 @@ fn a_script_error_and_a_nil_inside_exec_shift_nothing() -> Result<()> {
     let error = tx.eval::<Value>("return {err='MINE and more'}", (), ());
     let nested = tx.eval::<Value>("return {1, {2, {3, {}}}, false, {err='ERR inner'}}", (), ());
     let nil: Queued<'_, Option<String>> = tx.get("nothing");
-    let bits = tx.command::<Vec<Option<i64>>>("BITFIELD", ("b", "OVERFLOW", "FAIL", "INCRBY", "u2", 0, 9, "GET", "u2", 0));
+    let bits =
+        tx.command::<Vec<Option<i64>>>("BITFIELD", ("b", "OVERFLOW", "FAIL", "INCRBY", "u2", 0, 9, "GET", "u2", 0));
     let last = tx.incr("n");
     tx.commit().wait()?;
     assert_eq!(status.wait()?, Value::SimpleString(b"FINE".into()));
@@ -894,7 +895,19 @@ const MESSAGE: &str = ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n";
 
 #[test]
 fn a_message_inside_the_reply_to_exec_is_lifted_out_wherever_it_is() -> Result<()> {
-    let pieces = ["+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "*3\r\n", ":1\r\n", "*2\r\n", "+a\r\n", "+b\r\n", ":3\r\n", ":4\r\n"];
+    let pieces = [
+        "+OK\r\n",
+        "+QUEUED\r\n",
+        "+QUEUED\r\n",
+        "+QUEUED\r\n",
+        "*3\r\n",
+        ":1\r\n",
+        "*2\r\n",
+        "+a\r\n",
+        "+b\r\n",
+        ":3\r\n",
+        ":4\r\n",
+    ];
     let (server, conn) = scripted_resp3(move |peer| {
         for at in 0..pieces.len() {
             peer.read_commands(6)?;

@@ -10,33 +10,34 @@ pub(super) struct BatchRecord {
     /// Runs of places: the first, the one behind the last, and the position of the first in the batch. There is a second
     /// run only if the connection was used beside the batch, or a command could not be issued.
     runs: Vec<(u64, u64, u64)>,
-    commands: u64,
-    /// The place behind the last command that was issued.
-    end: Option<u64>,
     failed: u64,
     first: Option<(u64, Error)>,
 }
 
 impl BatchRecord {
     pub(super) fn new(id: u64) -> Self {
-        BatchRecord { id, runs: Vec::new(), commands: 0, end: None, failed: 0, first: None }
+        BatchRecord { id, runs: Vec::new(), failed: 0, first: None }
     }
 
     /// A command of the batch got this place, or the number of an error in the place of one.
+    #[inline(always)]
     pub(super) fn add(&mut self, place: u64) {
         match self.runs.last_mut() {
             Some(run) if run.1 == place => run.1 += 1,
-            _ => self.runs.push((place, place + 1, self.commands)),
-        }
-        self.commands += 1;
-        if matches!(Place::of(place), Place::Ordinary(_)) {
-            self.end = Some(place + 1);
+            _ => self.begin_run(place),
         }
     }
 
-    /// The place behind the last command.
+    #[cold]
+    fn begin_run(&mut self, place: u64) {
+        let position = self.runs.last().map_or(0, |run| run.2 + (run.1 - run.0));
+        self.runs.push((place, place + 1, position));
+    }
+
+    /// The place behind the last command that was issued.
     pub(super) fn end(&self) -> Option<u64> {
-        self.end
+        let issued = self.runs.iter().rev().find(|run| matches!(Place::of(run.0), Place::Ordinary(_)))?;
+        Some(issued.1)
     }
 
     /// Which command of the batch has this place, counted from zero.

@@ -6,8 +6,8 @@
 
 use super::deadline::Deadline;
 use super::engine::Engine;
-use super::settle::{Arrived, Resolved, Skipped};
-use crate::error::{Error, Result, ServerError, UnexpectedReply};
+use super::settle::{Arrived, Resolved, Skipped, Waited};
+use crate::error::{Error, Result, ServerError, UnexpectedReply, WaitError};
 use crate::resp::{self, Aggregate, Frame, Peek};
 
 /// The multi-bulk in whose middle the connection is.
@@ -60,16 +60,16 @@ pub(crate) enum Next {
 
 impl Engine {
     /// Waits for the header of a multi-bulk and enters it.
-    pub(super) fn begin_elements(&mut self, place: u64, deadline: &mut Option<Deadline>) -> Result<(u64, Begun)> {
+    pub(super) fn begin_elements(&mut self, place: u64, deadline: &mut Option<Deadline>) -> Waited<(u64, Begun)> {
         let place = match self.resolve(place, deadline)? {
             Resolved::Place(place) => place,
-            Resolved::Committed => return Err(unexpected("a status")),
+            Resolved::Committed => return Err(unexpected("a status").into()),
         };
         if place >= self.next && self.lost.is_none() {
             let deadline = self.deadline(place, deadline);
             match self.enter(place, deadline) {
                 Ok(Some(begun)) => return Ok((place, begun)),
-                Err(Error::Timeout) => return Err(Error::Timeout),
+                Err(Error::Timeout) => return Err(WaitError::Timeout(())),
                 // A scalar, or a broken connection.
                 Ok(None) | Err(_) => {}
             }

@@ -29,9 +29,6 @@ const SLACK: Duration = Duration::from_millis(250);
 /// How long a gathered command may wait for company.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// How long the drop of a connection waits for the server to close its side.
-const DRAIN: Duration = Duration::from_secs(1);
-
 pub(crate) struct Engine {
     /// The next place on the wire, while a waiting handle may take its reply at once; else [`place::NONE`]. This one
     /// comparison is the whole fast path: whatever is out of the ordinary makes it fail.
@@ -75,7 +72,7 @@ pub(crate) struct Engine {
     pub(super) flushed: u64,
     /// The place of the first command since nothing was outstanding.
     period: u64,
-    /// Since when the oldest command in the write buffer has been there.
+    /// Until when the oldest command in the write buffer may stay there.
     gathered: Option<Instant>,
     /// At which place the clock is read next.
     clock_at: u64,
@@ -256,9 +253,9 @@ impl Engine {
     /// Whether the oldest command in the write buffer has been there for long; begins to count if there was none.
     fn gathered_long(&mut self) -> bool {
         match self.gathered {
-            Some(since) => since.elapsed() >= GATHER,
+            Some(until) => Instant::now() >= until,
             None => {
-                self.gathered = Some(Instant::now());
+                self.gathered = Some(Instant::now() + GATHER);
                 false
             }
         }
@@ -336,7 +333,7 @@ impl Engine {
             // The server is in no hurry to answer what it is blocked on.
             return;
         }
-        let mut deadline = Deadline::new(Some(DRAIN));
+        let mut deadline = Deadline::new(Some(self.config.linger));
         while let Ok(left) = deadline.left() {
             self.input.start = self.input.end;
             self.input.make_room(usize::MAX);
@@ -535,12 +532,14 @@ impl Engine {
         }
     }
 
+    /// Whether the drop of something may wait for the reply of this place.
+    pub(super) fn may_wait_in_drop(&self, place: u64) -> bool {
+        place >= self.next && self.lost.is_none() && !self.silent && !self.may_block(place) && !std::thread::panicking()
+    }
+
     /// What the drop of a live handle does: reads up to and including its reply, unless that could take long.
     #[inline(never)]
     pub(super) fn drop_handle(&mut self, place: u64) {
-        if std::thread::panicking() {
-            return self.detach(place);
-        }
         let last = match Place::of(place) {
             Place::Ordinary(place) => Some(place),
             Place::Member { group, .. } => self.groups.get(group).and_then(|group| group.exec_place()),
@@ -548,13 +547,11 @@ impl Engine {
         };
         // From here on an error is accounted for when it comes, now or later.
         self.detach(place);
-        match last {
-            Some(last) if last >= self.next && self.lost.is_none() && !self.silent && !self.may_block(last) => {
-                let mut deadline = Deadline::new(self.config.timeout);
-                let _ = self.settle_until(last + 1, &mut deadline);
-            }
-            // It comes later, or it has come.
-            _ => {}
+        if let Some(last) = last
+            && self.may_wait_in_drop(last)
+        {
+            let mut deadline = Deadline::new(self.config.timeout);
+            let _ = self.settle_until(last + 1, &mut deadline);
         }
     }
 }

@@ -58,7 +58,11 @@ impl Group {
     }
 
     /// The error of a command that the server has refused to queue.
+    #[inline]
     pub(super) fn refusal(&self, index: u32) -> Option<&Error> {
+        if self.refused.is_empty() {
+            return None;
+        }
         let at = self.refused.binary_search_by_key(&index, |refused| refused.0).ok()?;
         Some(&self.refused[at].1)
     }

@@ -2,7 +2,7 @@
 
 use super::Connection;
 use super::batches::BatchRecord;
-use super::engine::{BUSY, EMPTY, Engine, TOO_LONG};
+use super::engine::{EMPTY, Engine, TOO_LONG};
 use super::groups::State;
 use super::place;
 use super::queue::Mark;
@@ -125,29 +125,35 @@ impl Connection {
         })?
     }
 
-    /// Says that a command belongs to the open batch.
-    #[inline]
-    pub(crate) fn add_to_batch(&self, place: u64) {
-        let _ = self.with(|engine| {
-            if let Some(batch) = &mut engine.batch {
-                batch.add(place);
-            }
-        });
+    /// Issues a command of the open batch.
+    #[inline(always)]
+    pub(crate) fn issue_in_batch<A: Arguments>(&self, command: &Command<A>) -> u64 {
+        if A::DIRECT
+            && let Ok(mut engine) = self.engine.try_borrow_mut()
+        {
+            let place = engine.issue(command);
+            engine.add_to_batch(place);
+            return place;
+        }
+        let place = self.issue(command);
+        self.add_to_batch(place);
+        place
     }
 
-    /// Sends the batch, reads all of it, and closes it. With `wait` false, only closes it.
-    pub(crate) fn close_batch(&self, id: u64, wait: bool) -> Result<()> {
+    /// Says that a command belongs to the open batch.
+    pub(crate) fn add_to_batch(&self, place: u64) {
+        let _ = self.with(|engine| engine.add_to_batch(place));
+    }
+
+    /// Sends the batch, reads all of it, closes it, and returns its outcome.
+    pub(crate) fn finish_batch(&self, id: u64) -> Result<()> {
         self.with(|engine| {
-            let Some(end) = engine.batch.as_ref().filter(|batch| batch.id == id).map(BatchRecord::end) else {
-                return Err(Error::Refused(BUSY));
-            };
-            let read = match end {
-                Some(end) if wait => {
-                    let time = engine.allowance(end - 1);
-                    let mut deadline = super::Deadline::new(time);
+            let read = match engine.batch_end(id)? {
+                Some(end) => {
+                    let mut deadline = super::Deadline::new(engine.allowance(end - 1));
                     engine.flush(&mut deadline).and_then(|()| engine.settle_until(end, &mut deadline))
                 }
-                _ => Ok(()),
+                None => Ok(()),
             };
             let outcome = engine.batch.take().map_or(Ok(()), BatchRecord::outcome);
             // What went wrong first is more to the point than that the connection broke later.
@@ -155,9 +161,23 @@ impl Connection {
         })?
     }
 
-    /// Accounts for an error that nobody will be told.
-    pub(crate) fn unseen(&self, error: Error) {
-        let _ = self.with(|engine| engine.unseen_anywhere(error));
+    /// Does the same for a batch that is dropped, unless that could take long, and accounts for its outcome. What has not
+    /// been read by then is accounted for one by one.
+    pub(crate) fn drop_batch(&self, id: u64) {
+        let _ = self.with(|engine| {
+            if let Ok(Some(end)) = engine.batch_end(id)
+                && !std::thread::panicking()
+            {
+                let _ = engine.try_flush();
+                if engine.may_wait_in_drop(end - 1) {
+                    let mut deadline = super::Deadline::new(engine.config.timeout);
+                    let _ = engine.settle_until(end, &mut deadline);
+                }
+            }
+            if let Some(Err(error)) = engine.batch.take().map(BatchRecord::outcome) {
+                engine.unseen_anywhere(error);
+            }
+        });
     }
 
     // Transactions.
@@ -240,6 +260,21 @@ const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 impl Engine {
+    #[inline(always)]
+    fn add_to_batch(&mut self, place: u64) {
+        if let Some(batch) = &mut self.batch {
+            batch.add(place);
+        }
+    }
+
+    /// The place behind the last command of the open batch, if it has any.
+    fn batch_end(&self, id: u64) -> Result<Option<u64>> {
+        match &self.batch {
+            Some(batch) if batch.id == id => Ok(batch.end()),
+            _ => Err(Error::Refused("the batch is not open on this connection")),
+        }
+    }
+
     /// Issues UNWATCH. It is taken in whatever the state of the queue: keys must not stay watched that nobody guards.
     fn unwatch(&mut self) {
         self.watch_generation += 1;

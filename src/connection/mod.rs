@@ -77,7 +77,7 @@ use crate::values::{FromReply, Value};
 /// # Drop
 ///
 /// Writes what has been gathered and reads what is outstanding, for at most [`Config::linger`]; then shuts the writing
-/// side, reads to the end of file for at most a second, and closes. So commands whose handles were detached reach the
+/// side, reads to the end of file for at most as long again, and closes. So commands whose handles were detached reach the
 /// server, and their errors are lost: call [`sync`](Connection::sync) first to see them. While the thread is panicking,
 /// drop does no I/O; blocking commands without end are not waited for.
 pub struct Connection {

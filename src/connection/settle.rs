@@ -9,7 +9,7 @@ use super::engine::Engine;
 use super::groups::State;
 use super::place::{self, Place};
 use super::queue::{Mark, Stored};
-use crate::error::{Error, Result, ServerError};
+use crate::error::{Error, Result, ServerError, WaitError};
 use crate::resp::{self, Frame, Peek, ProtocolError};
 
 /// How many push messages are kept.
@@ -22,6 +22,9 @@ pub(super) enum Arrived {
     /// In the store, or a stand-in for a reply without bytes.
     Stored(Stored),
 }
+
+/// The outcome of a wait: the deadline has passed, and the handle is as good as before, or there is a final word.
+pub(super) type Waited<T> = Result<T, WaitError<()>>;
 
 impl Engine {
     /// The frame at the front, if it is whole: its length. Pushes in front of it and inside it are lifted out.
@@ -437,32 +440,26 @@ impl Engine {
 
     // Waiting.
 
-    /// Waits until the reply of a handle is there. The handle's place stays valid on [`Error::Timeout`]; after any other
-    /// outcome it is used up, except that a member of a transaction must still be released.
-    pub(super) fn arrive(&mut self, place: u64, deadline: &mut Option<Deadline>) -> Result<Arrived> {
+    /// Waits until the reply of a handle is there. When the deadline passes, the handle's place is as good as before; after
+    /// any other outcome, which may be a timeout that the command itself has met with, it is used up, except that a member
+    /// of a transaction must still be released.
+    pub(super) fn arrive(&mut self, place: u64, deadline: &mut Option<Deadline>) -> Waited<Arrived> {
         let place = match self.resolve(place, deadline)? {
             Resolved::Place(place) => place,
             Resolved::Committed => return Ok(Arrived::Stored(Stored::from_slice(b"+OK\r\n"))),
         };
-        if place < self.next {
-            return match self.store.take(place) {
-                Some(frame) => Ok(Arrived::Stored(frame)),
-                None => Err(self.lost_error(place)),
-            };
+        if place >= self.next && self.lost.is_none() {
+            let deadline = self.deadline(place, deadline);
+            match self.arrive_at_head(place, deadline) {
+                Ok(arrived) => return Ok(arrived),
+                Err(Error::Timeout) => return Err(WaitError::Timeout(())),
+                // What broke the connection on the way may have come behind this very reply.
+                Err(_) => {}
+            }
         }
-        if self.lost.is_some() {
-            return Err(self.lost_error(place));
-        }
-        let deadline = self.deadline(place, deadline);
-        let arrived = self.arrive_at_head(place, deadline);
-        match arrived {
-            Err(Error::Timeout) => Err(Error::Timeout),
-            // What broke the connection on the way may have come behind this very reply.
-            Err(_) => match self.store.take(place) {
-                Some(frame) => Ok(Arrived::Stored(frame)),
-                None => Err(self.lost_error(place)),
-            },
-            arrived => arrived,
+        match self.store.take(place) {
+            Some(frame) => Ok(Arrived::Stored(frame)),
+            None => Err(self.lost_error(place).into()),
         }
     }
 
@@ -484,11 +481,11 @@ impl Engine {
     }
 
     /// Finds the ordinary place behind what a handle holds.
-    pub(super) fn resolve(&mut self, place: u64, deadline: &mut Option<Deadline>) -> Result<Resolved> {
+    pub(super) fn resolve(&mut self, place: u64, deadline: &mut Option<Deadline>) -> Waited<Resolved> {
         let (id, index) = match Place::of(place) {
             Place::Ordinary(place) => return Ok(Resolved::Place(place)),
-            Place::Busy => return Err(Error::Refused(super::engine::BUSY)),
-            Place::Failed(number) => return Err(self.take_failure(number)),
+            Place::Busy => return Err(Error::Refused(super::engine::BUSY).into()),
+            Place::Failed(number) => return Err(self.take_failure(number).into()),
             Place::Member { group, index } => (group, index),
         };
         if let Some(exec) = self.groups.get(id).and_then(|group| group.exec_place())
@@ -496,25 +493,24 @@ impl Engine {
         {
             let deadline = self.deadline(exec, deadline);
             match self.settle_until(exec + 1, deadline) {
-                Err(Error::Timeout) => return Err(Error::Timeout),
+                Err(Error::Timeout) => return Err(WaitError::Timeout(())),
                 // A broken connection is told below.
                 Ok(()) | Err(_) => {}
             }
         }
-        let Some(group) = self.groups.get(id) else { return Err(Error::NotCommitted) };
+        let Some(group) = self.groups.get(id) else { return Err(Error::NotCommitted.into()) };
+        if let Some(error) = group.refusal(index) {
+            return Err(error.clone().into());
+        }
         match &group.state {
-            State::Ready { first } if group.refused.is_empty() && index != place::COMMIT => {
-                Ok(Resolved::Place(first + u64::from(index)))
-            }
-            State::Open | State::Discarded => Err(Error::NotCommitted),
-            _ if group.refusal(index).is_some() => Err(group.refusal(index).cloned().unwrap_or(Error::NotCommitted)),
+            State::Ready { first } if index != place::COMMIT => Ok(Resolved::Place(first + u64::from(index))),
+            State::Ready { .. } => Ok(Resolved::Committed),
+            State::Open | State::Discarded => Err(Error::NotCommitted.into()),
+            State::Failed(error) => Err(error.clone().into()),
             State::Committed { multi } => {
                 let exec = group.exec(*multi);
-                Err(self.lost_error(exec))
+                Err(self.lost_error(exec).into())
             }
-            State::Failed(error) => Err(error.clone()),
-            State::Ready { .. } if index == place::COMMIT => Ok(Resolved::Committed),
-            State::Ready { first } => Ok(Resolved::Place(first + u64::from(index))),
         }
     }
 

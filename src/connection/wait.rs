@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::deadline::Deadline;
 use super::elements::{Begun, Next, Rest};
 use super::engine::{BUSY, Engine};
-use super::settle::Arrived;
+use super::settle::{Arrived, Waited};
 use super::{Connection, place};
-use crate::error::{Error, Result, ServerError, UnexpectedReply};
+use crate::error::{Error, Result, ServerError, UnexpectedReply, WaitError};
 use crate::resp::{self, Frame, Peek};
 use crate::values::FromReply;
 
@@ -31,41 +31,65 @@ impl Connection {
     /// detached.
     #[inline]
     pub(crate) fn wait<T: FromReply>(&self, place: u64) -> Result<T> {
-        match self.take_head(place) {
-            Some(value) => value,
-            None => self.wait_anywhere(place),
+        // Only the commonest replies, each with a frame that is known where it is decoded; and no call, so that nothing is
+        // saved and restored for one.
+        if let Ok(mut engine) = self.engine.try_borrow_mut()
+            && place == engine.head
+        {
+            let Engine { input, head, next, .. } = &mut *engine;
+            let bytes = input.buf.get(input.start..input.end).unwrap_or_default();
+            // All that user code can see is moved on before it runs.
+            if let Some((text, n)) = resp::short_bulk(bytes) {
+                input.start += n;
+                *next += 1;
+                *head += 1;
+                return decode(Frame::Bulk(text));
+            }
+            if let Some((text, n)) = resp::usual_status(bytes) {
+                input.start += n;
+                *next += 1;
+                *head += 1;
+                return decode(Frame::SimpleString(text));
+            }
         }
-    }
-
-    /// The fast path: the reply is a scalar, whole, and at the front of the read buffer.
-    #[inline(always)]
-    fn take_head<T: FromReply>(&self, place: u64) -> Option<Result<T>> {
-        let mut engine = self.engine.try_borrow_mut().ok()?;
-        if place != engine.head {
-            return None;
-        }
-        let Engine { input, head, next, .. } = &mut *engine;
-        let Ok(Peek::Scalar(frame, n)) = resp::peek(&input.buf[input.start..input.end]) else { return None };
-        // All that user code can see is moved on before it runs.
-        input.start += n;
-        *next += 1;
-        *head += 1;
-        Some(decode(frame))
+        self.wait_longer(place)
     }
 
     #[inline(never)]
-    fn wait_anywhere<T: FromReply>(&self, place: u64) -> Result<T> {
+    fn wait_longer<T: FromReply>(&self, place: u64) -> Result<T> {
         let Ok(mut engine) = self.engine.try_borrow_mut() else { return Err(Error::Refused(BUSY)) };
-        engine.wait_slowly(place, None).inspect_err(|error| {
-            if let Error::Timeout = error {
+        let mut deadline = None;
+        while place == engine.head {
+            let Engine { input, head, next, scanner, .. } = &mut *engine;
+            match resp::peek(&input.buf[input.start..input.end]) {
+                Ok(Peek::Scalar(frame, n)) => {
+                    input.start += n;
+                    *next += 1;
+                    *head += 1;
+                    return decode(frame);
+                }
+                Ok(Peek::Incomplete) if scanner.is_idle() => {
+                    let deadline = engine.deadline(place, &mut deadline);
+                    if engine.fill(deadline).is_err() {
+                        break;
+                    }
+                }
+                _ => break,
+            }
+        }
+        engine.wait_slowly(place, deadline).map_err(|error| match error {
+            WaitError::Failed(error) => error,
+            WaitError::Timeout(()) => {
                 engine.detach(place);
+                Error::Timeout
             }
         })
     }
 
-    /// Waits at most this long. On [`Error::Timeout`] the place is as good as before.
-    pub(crate) fn wait_at_most<T: FromReply>(&self, place: u64, time: Duration) -> Result<T> {
-        self.with(|engine| engine.wait_slowly(place, Some(Deadline::new(Some(time)))))?
+    /// Waits at most this long. When that was not enough, the place is as good as before.
+    pub(crate) fn wait_at_most<T: FromReply>(&self, place: u64, time: Duration) -> Waited<T> {
+        let waited = self.with(|engine| engine.wait_slowly(place, Some(Deadline::new(Some(time)))));
+        waited.unwrap_or_else(|busy| Err(busy.into()))
     }
 
     pub(crate) fn is_ready(&self, place: u64) -> Result<bool> {
@@ -103,10 +127,10 @@ impl Connection {
         self.with(|engine| {
             let begun = engine.begin_elements(place, deadline);
             match &begun {
-                Err(Error::Timeout) => engine.detach(place),
+                Err(WaitError::Timeout(())) => engine.detach(place),
                 _ => engine.release(place),
             }
-            begun
+            begun.map_err(Error::from)
         })?
     }
 
@@ -202,13 +226,12 @@ fn element(bytes: &[u8]) -> Option<Frame<'_>> {
 impl Engine {
     /// Waits for a reply and decodes it from where it is.
     #[inline(never)]
-    fn wait_slowly<T: FromReply>(&mut self, place: u64, deadline: Option<Deadline>) -> Result<T> {
-        let mut deadline = deadline;
+    fn wait_slowly<T: FromReply>(&mut self, place: u64, mut deadline: Option<Deadline>) -> Waited<T> {
         let arrived = self.arrive(place, &mut deadline);
-        if !matches!(arrived, Err(Error::Timeout)) {
+        if !matches!(arrived, Err(WaitError::Timeout(()))) {
             self.release(place);
         }
-        match arrived? {
+        let value = match arrived? {
             Arrived::Head(n) => {
                 let start = self.input.start;
                 self.pass(n);
@@ -223,7 +246,8 @@ impl Engine {
                 Some(frame) => decode(frame),
                 None => Err(UnexpectedReply::new("a reply", "something else").into()),
             },
-        }
+        };
+        Ok(value?)
     }
 
     /// A handle no longer needs its transaction.

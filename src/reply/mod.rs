@@ -11,7 +11,7 @@ pub use multi_bulk::MultiBulk;
 
 use crate::args::{Arguments, Command, ToArgs};
 use crate::connection::Connection;
-use crate::error::{Error, Result, WaitError};
+use crate::error::{Result, WaitError};
 use crate::execute::{Execute, Handle};
 use crate::values::FromReply;
 
@@ -57,7 +57,7 @@ pub struct Reply<'c, T> {
 /// dropping it costs nothing and does not wait.
 ///
 /// A handle of a batch can be waited for at once, which sends what has been gathered, and at any time after the batch.
-/// A handle of a transaction gives [`Error::NotCommitted`] without I/O until the transaction is committed, and its
+/// A handle of a transaction gives [`Error::NotCommitted`](crate::Error::NotCommitted) without I/O until the transaction is committed, and its
 /// element of EXEC's reply after that.
 ///
 /// # Drop
@@ -85,8 +85,8 @@ macro_rules! handle {
             ///
             /// # Errors
             ///
-            /// [`Error::Server`] if the reply is an error, [`Error::Nil`] and [`Error::UnexpectedReply`] if it does not
-            /// fit `T`, [`Error::Timeout`], [`Error::ConnectionLost`], and what kept the command from being sent.
+            /// [`Error::Server`](crate::Error::Server) if the reply is an error, [`Error::Nil`](crate::Error::Nil) and [`Error::UnexpectedReply`](crate::Error::UnexpectedReply) if it does not
+            /// fit `T`, [`Error::Timeout`](crate::Error::Timeout), [`Error::ConnectionLost`](crate::Error::ConnectionLost), and what kept the command from being sent.
             #[inline]
             pub fn wait(self) -> Result<T> {
                 let handle = ManuallyDrop::new(self);
@@ -96,13 +96,13 @@ macro_rules! handle {
             /// Waits at most this long, whatever the configuration says, and gives the handle back if that was not
             /// enough.
             pub fn wait_timeout(self, time: Duration) -> Result<T, WaitError<Self>> {
-                match self.conn.wait_at_most(self.place, time) {
-                    Err(Error::Timeout) => Err(WaitError::Timeout(self)),
-                    other => {
-                        std::mem::forget(self);
-                        other.map_err(WaitError::Failed)
-                    }
+                let waited = self.conn.wait_at_most(self.place, time);
+                if let Err(WaitError::Timeout(())) = waited {
+                    return Err(WaitError::Timeout(self));
                 }
+                // The place is used up.
+                std::mem::forget(self);
+                waited.map_err(|error| WaitError::Failed(error.into()))
             }
 
             /// Whether a wait would not block. Sends what has been gathered as far as the socket takes it, and reads what
@@ -110,7 +110,7 @@ macro_rules! handle {
             ///
             /// # Errors
             ///
-            /// [`Error::Refused`] inside a [`FromReply`] that runs on the same connection. A broken connection is no
+            /// [`Error::Refused`](crate::Error::Refused) inside a [`FromReply`] that runs on the same connection. A broken connection is no
             /// error here: a wait would not block.
             pub fn is_ready(&self) -> Result<bool> {
                 self.conn.is_ready(self.place)

@@ -71,12 +71,8 @@ pub(crate) fn peek(bytes: &[u8]) -> Result<Peek<'_>, ProtocolError> {
             None => Ok(Peek::Incomplete),
         };
     }
-    // One comparison of four bytes, not four of one.
-    if let Some(&[a, b, c, d, b'\n']) = bytes.first_chunk()
-        && u32::from_ne_bytes([a, b, c, d]) == u32::from_ne_bytes(*b"+OK\r")
-    {
-        // A constant, so that a comparison with `OK` costs nothing where this is inlined.
-        return Ok(Peek::Scalar(Frame::SimpleString(b"OK"), 5));
+    if let Some((text, len)) = usual_status(bytes) {
+        return Ok(Peek::Scalar(Frame::SimpleString(text), len));
     }
     match bytes.first() {
         Some(b'+') => {
@@ -109,6 +105,33 @@ pub(crate) fn peek(bytes: &[u8]) -> Result<Peek<'_>, ProtocolError> {
         None => return Ok(Peek::Incomplete),
     }
     unusual(bytes)
+}
+
+/// The two commonest statuses, and the length of their frames. They are constants, so that comparing them with another
+/// costs nothing where this is inlined.
+#[inline(always)]
+pub(crate) fn usual_status(bytes: &[u8]) -> Option<(&'static [u8], usize)> {
+    // Compared as words: the compiler would go byte by byte.
+    match bytes.first_chunk()? {
+        &[a, b, c, d, b'\n'] if u32::from_ne_bytes([a, b, c, d]) == u32::from_ne_bytes(*b"+OK\r") => Some((b"OK", 5)),
+        &[a, b, c, d, b'G']
+            if u32::from_ne_bytes([a, b, c, d]) == u32::from_ne_bytes(*b"+PON") && bytes.get(5..7) == Some(b"\r\n") =>
+        {
+            Some((b"PONG", 7))
+        }
+        _ => None,
+    }
+}
+
+/// A whole bulk string of ten to 99 bytes at the front, and the length of its frame. What is not one is not looked at.
+#[inline(always)]
+pub(crate) fn short_bulk(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let &[b'$', a, b, b'\r', b'\n'] = bytes.first_chunk()? else { return None };
+    let (first, second) = (digit(a), digit(b));
+    if first.wrapping_sub(1) >= 9 || second >= 10 {
+        return None;
+    }
+    body(bytes, 5, first.wrapping_mul(10).wrapping_add(second) as usize).ok()?
 }
 
 #[inline(always)]

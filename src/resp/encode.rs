@@ -21,11 +21,8 @@ const fn short_headers() -> [[u8; 8]; SHORT + 1] {
     let mut n = 0;
     while n < table.len() {
         let (tens, ones) = (b'0' + (n / 10) as u8, b'0' + (n % 10) as u8);
-        table[n] = if n < 10 {
-            [b'$', ones, b'\r', b'\n', 0, 0, 0, 4]
-        } else {
-            [b'$', tens, ones, b'\r', b'\n', 0, 0, 5]
-        };
+        table[n] =
+            if n < 10 { [b'$', ones, b'\r', b'\n', 0, 0, 0, 4] } else { [b'$', tens, ones, b'\r', b'\n', 0, 0, 5] };
         n += 1;
     }
     table

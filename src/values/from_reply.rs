@@ -143,7 +143,7 @@ pub(super) fn mismatch(expected: &'static str, got: &'static str) -> Error {
 }
 
 impl FromReply for () {
-    #[inline]
+    #[inline(always)]
     fn from_reply(frame: Frame<'_>) -> Result<Self> {
         match frame {
             Frame::SimpleString(b"QUEUED") => Err(mismatch("a status", "the status QUEUED")),

@@ -79,12 +79,20 @@ fn string(bytes: &[u8]) -> Result<String> {
 }
 
 impl FromReply for String {
-    #[inline]
+    #[inline(always)]
     fn from_reply(frame: Frame<'_>) -> Result<Self> {
-        match frame.as_bytes() {
-            Some(bytes) => string(bytes),
-            None => written(&frame),
+        match frame {
+            Frame::Bulk(bytes) => string(bytes),
+            frame => other_string(&frame),
         }
+    }
+}
+
+#[inline(never)]
+fn other_string(frame: &Frame<'_>) -> Result<String> {
+    match frame.as_bytes() {
+        Some(bytes) => string(bytes),
+        None => written(frame),
     }
 }
 
