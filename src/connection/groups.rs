@@ -57,6 +57,14 @@ impl Group {
         }
     }
 
+    /// The place of an element of EXEC's reply, once it is known that there is one.
+    pub(super) fn element(&self, index: u32) -> Option<u64> {
+        match self.state {
+            State::Ready { first } if index < self.size && self.refused.is_empty() => Some(first + u64::from(index)),
+            _ => None,
+        }
+    }
+
     /// The error of a command that the server has refused to queue.
     #[inline]
     pub(super) fn refusal(&self, index: u32) -> Option<&Error> {

@@ -196,7 +196,7 @@ impl Engine {
         if !self.scanner.is_idle() || self.skipping || !self.selects.is_empty() {
             return self.skip_one();
         }
-        let passed = self.pass_run(Mark::Detached, b"+OK\r\n");
+        let passed = self.pass_run(Mark::Detached, |bytes| bytes.starts_with(b"+OK\r\n"), 5);
         if passed > 0 { Ok(true) } else { self.skip_one() }
     }
 
@@ -205,18 +205,19 @@ impl Engine {
         if !self.scanner.is_idle() || self.groups.current().is_none_or(|group| group.multi_error.is_some()) {
             return false;
         }
-        let passed = self.pass_run(Mark::Queued, b"+QUEUED\r\n");
+        let passed = self.pass_run(Mark::Queued, |bytes| bytes.starts_with(b"+QUEUED\r\n"), 9);
         if let Some(group) = self.groups.current() {
             group.queued += passed;
         }
         passed > 0
     }
 
-    /// Passes replies of just these bytes as long as their places have just this mark, and says how many.
-    fn pass_run(&mut self, mark: Mark, reply: &[u8]) -> u32 {
+    /// Passes replies of this length that look like this, as long as their places have just this mark, and says how many.
+    #[inline(always)]
+    fn pass_run(&mut self, mark: Mark, looks: impl Fn(&[u8]) -> bool, len: usize) -> u32 {
         let mut passed = 0;
-        while self.next < self.issued && self.ring.get(self.next) == mark && self.input.bytes().starts_with(reply) {
-            self.input.consume(reply.len());
+        while self.next < self.issued && self.ring.get(self.next) == mark && looks(self.input.bytes()) {
+            self.input.consume(len);
             self.ring.clear(self.next);
             self.next += 1;
             passed += 1;

@@ -51,6 +51,12 @@ impl Connection {
                 *head += 1;
                 return decode(Frame::SimpleString(text));
             }
+            if let Some((value, n)) = resp::short_integer(bytes) {
+                input.start += n;
+                *next += 1;
+                *head += 1;
+                return decode(Frame::Integer(value));
+            }
         }
         self.wait_longer(place)
     }
@@ -59,17 +65,21 @@ impl Connection {
     fn wait_longer<T: FromReply>(&self, place: u64) -> Result<T> {
         let Ok(mut engine) = self.engine.try_borrow_mut() else { return Err(Error::Refused(BUSY)) };
         let mut deadline = None;
-        while place == engine.head {
-            let Engine { input, head, next, scanner, .. } = &mut *engine;
+        let (at, group) = engine.element_of(place);
+        while at == engine.head {
+            let Engine { input, head, next, scanner, groups, .. } = &mut *engine;
             match resp::peek(&input.buf[input.start..input.end]) {
                 Ok(Peek::Scalar(frame, n)) => {
                     input.start += n;
                     *next += 1;
                     *head += 1;
+                    if let Some(group) = group {
+                        groups.release(group);
+                    }
                     return decode(frame);
                 }
                 Ok(Peek::Incomplete) if scanner.is_idle() => {
-                    let deadline = engine.deadline(place, &mut deadline);
+                    let deadline = engine.deadline(at, &mut deadline);
                     if engine.fill(deadline).is_err() {
                         break;
                     }
@@ -154,26 +164,36 @@ impl Connection {
         }
     }
 
-    /// Runs `take` on elements of a multi-bulk as long as they are scalars and whole in the read buffer, at most `most` of
-    /// them: the fast path of `next_elements`. The last element is left to that.
+    /// Runs `take` on elements of a multi-bulk as long as they are scalars and whole in the read buffer, at most `most`
+    /// times, on one each time or, for pairs, on two: the fast path of `next_elements`. The last is left to that.
     #[inline(always)]
     pub(crate) fn each_scalar(
         &self,
         place: u64,
+        pair: bool,
         most: u64,
-        mut take: impl FnMut(Frame<'_>) -> Result<()>,
+        mut take: impl FnMut(Frame<'_>, Option<Frame<'_>>) -> Result<()>,
     ) -> Result<()> {
         let Ok(mut engine) = self.engine.try_borrow_mut() else { return Err(Error::Refused(BUSY)) };
         let Engine { input, streaming, .. } = &mut *engine;
         let Some(streaming) = streaming.as_mut().filter(|streaming| streaming.at_hand(place)) else { return Ok(()) };
+        let width = if pair { 2 } else { 1 };
         for _ in 0..most {
-            if streaming.left <= 1 {
+            if streaming.left <= width {
                 break;
             }
-            let Ok(Peek::Scalar(frame, n)) = resp::peek(&input.buf[input.start..input.end]) else { break };
+            let bytes = &input.buf[input.start..input.end];
+            let Ok(Peek::Scalar(first, mut n)) = resp::peek(bytes) else { break };
+            let mut second = None;
+            if pair {
+                let Ok(Peek::Scalar(frame, more)) = resp::peek(&bytes[n..]) else { break };
+                second = Some(frame);
+                n += more;
+            }
+            // All that user code can see is moved on before it runs.
             input.start += n;
-            streaming.left -= 1;
-            take(frame)?;
+            streaming.left -= width;
+            take(first, second)?;
         }
         Ok(())
     }
@@ -248,6 +268,17 @@ impl Engine {
             },
         };
         Ok(value?)
+    }
+
+    /// The ordinary place of a handle, as far as it is known without I/O, and the transaction that it belongs to.
+    fn element_of(&mut self, place: u64) -> (u64, Option<u32>) {
+        if let place::Place::Member { group: id, index } = place::Place::of(place)
+            && let Some(group) = self.groups.get(id)
+            && let Some(element) = group.element(index)
+        {
+            return (element, Some(id));
+        }
+        (place, None)
     }
 
     /// A handle no longer needs its transaction.

@@ -138,7 +138,7 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
         };
         while let State::Begun { left: left @ 1.., aside, .. } = &mut self.state {
             if aside.elements == 0 {
-                self.conn.each_scalar(self.place, u64::MAX, |frame| {
+                self.conn.each_scalar(self.place, false, u64::MAX, |frame, _| {
                     *left -= 1;
                     take(frame)
                 })?;
@@ -268,14 +268,18 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
 
     #[inline]
     fn next_before(&mut self, deadline: &mut Option<Deadline>) -> Option<Result<T>> {
-        // An element that is no pair and has arrived.
-        if let State::Begun { left, layout: Some(Layout::Single), aside, .. } = &mut self.state
+        // What has arrived and is not nested.
+        if let State::Begun { left, layout: Some(layout), aside, .. } = &mut self.state
             && aside.elements == 0
         {
+            let pair = T::PAIR && *layout == Layout::Flat;
             let mut value = None;
-            let taken = self.conn.each_scalar(self.place, 1, |frame| {
-                *left -= 1;
-                value = Some(T::from_element(frame));
+            let taken = self.conn.each_scalar(self.place, pair, 1, |first, second| {
+                *left -= if pair { 2 } else { 1 };
+                value = Some(match second {
+                    Some(second) => T::from_pair(first, second),
+                    None => T::from_element(first),
+                });
                 Ok(())
             });
             if let (Ok(()), Some(value)) = (taken, value) {

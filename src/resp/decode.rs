@@ -83,15 +83,8 @@ pub(crate) fn peek(bytes: &[u8]) -> Result<Peek<'_>, ProtocolError> {
             }
         }
         Some(b':') => {
-            if let Some(&[_, only, b'\r', b'\n']) = bytes.first_chunk()
-                && digit(only) < 10
-            {
-                return Ok(Peek::Scalar(Frame::Integer(i64::from(digit(only))), 4));
-            }
-            if let Some((line, at)) = short_line(bytes)
-                && let Some(value) = short_number(line, at.wrapping_sub(1))
-            {
-                return Ok(Peek::Scalar(Frame::Integer(i64::from(value)), at.wrapping_add(2)));
+            if let Some((value, len)) = short_integer(bytes) {
+                return Ok(Peek::Scalar(Frame::Integer(value), len));
             }
         }
         Some(b'*') => {
@@ -121,6 +114,22 @@ pub(crate) fn usual_status(bytes: &[u8]) -> Option<(&'static [u8], usize)> {
         }
         _ => None,
     }
+}
+
+/// A short integer at the front that is not negative, and the length of its frame. What is not one is not looked at.
+#[inline(always)]
+pub(crate) fn short_integer(bytes: &[u8]) -> Option<(i64, usize)> {
+    if bytes.first() != Some(&b':') {
+        return None;
+    }
+    if let Some(&[_, only, b'\r', b'\n']) = bytes.first_chunk()
+        && digit(only) < 10
+    {
+        return Some((i64::from(digit(only)), 4));
+    }
+    let (line, at) = short_line(bytes)?;
+    let value = short_number(line, at.wrapping_sub(1))?;
+    Some((i64::from(value), at.wrapping_add(2)))
 }
 
 /// A whole bulk string of ten to 99 bytes at the front, and the length of its frame. What is not one is not looked at.

@@ -45,6 +45,12 @@ fn grow(buf: &mut Vec<u8>, pos: usize, more: usize) {
     buf.resize(size, 0);
 }
 
+/// The room behind `pos`, if there is enough for a short bulk string; its size is constant, so that it is checked once.
+#[inline(always)]
+fn window(buf: &mut [u8], pos: usize) -> Option<&mut [u8; WINDOW]> {
+    buf.get_mut(pos..pos + WINDOW)?.first_chunk_mut()
+}
+
 /// Writes one bulk string at `pos` and returns the position behind it.
 #[inline(always)]
 pub(crate) fn bulk(buf: &mut Vec<u8>, pos: usize, bytes: &[u8]) -> usize {
@@ -52,8 +58,7 @@ pub(crate) fn bulk(buf: &mut Vec<u8>, pos: usize, bytes: &[u8]) -> usize {
     if n > SHORT {
         return long_bulk(buf, pos, bytes);
     }
-    reserve(buf, pos, WINDOW);
-    let Some(window) = buf[pos..].first_chunk_mut::<WINDOW>() else { return long_bulk(buf, pos, bytes) };
+    let Some(window) = window(buf, pos) else { return long_bulk(buf, pos, bytes) };
     let header = HEADERS[n];
     window[..8].copy_from_slice(&header);
     // Every length below is in bounds by what the branches know of `n`, so that nothing is checked twice.
@@ -80,7 +85,8 @@ pub(crate) fn bulk(buf: &mut Vec<u8>, pos: usize, bytes: &[u8]) -> usize {
 #[inline(never)]
 fn long_bulk(buf: &mut Vec<u8>, pos: usize, bytes: &[u8]) -> usize {
     let n = bytes.len();
-    reserve(buf, pos, n + OVERHEAD);
+    // A window more, so that a short one that follows finds room.
+    reserve(buf, pos, n + OVERHEAD + WINDOW);
     let pos = line(buf, pos, b'$', n as u64);
     buf[pos..pos + n].copy_from_slice(bytes);
     buf[pos + n..pos + n + 2].copy_from_slice(b"\r\n");
@@ -108,8 +114,7 @@ pub(crate) fn command(buf: &mut Vec<u8>, pos: usize, count: usize, name: &str) -
     if count >= 10 || n >= 10 {
         return long_command(buf, pos, count, name);
     }
-    reserve(buf, pos, WINDOW);
-    let Some(window) = buf[pos..].first_chunk_mut::<WINDOW>() else { return long_command(buf, pos, count, name) };
+    let Some(window) = window(buf, pos) else { return long_command(buf, pos, count, name) };
     window[..8].copy_from_slice(&[b'*', b'0' + count as u8, b'\r', b'\n', b'$', b'0' + n as u8, b'\r', b'\n']);
     window[8..8 + n].copy_from_slice(name);
     window[8 + n..10 + n].copy_from_slice(b"\r\n");

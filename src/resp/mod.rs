@@ -55,7 +55,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use decode::{Aggregate, Header, Peek, frame, header, peek, short_bulk, usual_status};
+pub(crate) use decode::{Aggregate, Header, Peek, frame, header, peek, short_bulk, short_integer, usual_status};
 pub use encode::encode_command;
 pub use frame::{Elements, Frame};
 pub use scan::Decoder;

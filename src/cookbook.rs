@@ -1,0 +1,666 @@
+//! Complete short programs for frequent tasks. This module has no code of its own.
+//!
+//! Each program begins with a private server, so that it can be tried as it stands; put the URL of your own in its
+//! place. The directory `examples` of the repository has longer ones, each of which can be run:
+//! `cargo run --features testing --example tour`.
+//!
+//! - [Connecting with options](#connecting-with-options)
+//! - [Strings with an expiry](#strings-with-an-expiry)
+//! - [Counters](#counters)
+//! - [A hash as an object](#a-hash-as-an-object)
+//! - [A list as a queue](#a-list-as-a-queue)
+//! - [Pipelines](#pipelines)
+//! - [A ring of handles](#a-ring-of-handles)
+//! - [Batches](#batches)
+//! - [Optimistic locking](#optimistic-locking)
+//! - [Streaming big collections](#streaming-big-collections)
+//! - [Scanning keys](#scanning-keys)
+//! - [Timeouts, and what to do afterwards](#timeouts-and-what-to-do-afterwards)
+//! - [Handling errors](#handling-errors)
+//! - [Threads](#threads)
+//! - [Functions over any executor](#functions-over-any-executor)
+//! - [Testing one's own code](#testing-ones-own-code)
+//!
+//! # Connecting with options
+//!
+//! [`Connection::open`] takes a URL or a [`Config`]. A URL can hold the most frequent options; a `Config` has them all,
+//! each with its default in its documentation.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::time::Duration;
+//!
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let config = Config::tcp("127.0.0.1", server.port())
+//!         .database(2)
+//!         .client_name("cookbook")
+//!         .connect_timeout(Duration::from_secs(1))
+//!         .timeout(Duration::from_secs(2));
+//!     let conn = Connection::open(config)?;
+//!     assert_eq!(conn.client_getname().wait()?.as_deref(), Some("cookbook"));
+//!
+//!     // The same as a URL. A user and a password stand before the host: `redis://user:password@host/2`.
+//!     let url = format!("{}/2?name=cookbook&connect_timeout=1s&timeout=2s", server.url());
+//!     let conn = Connection::open(url)?;
+//!     assert_eq!(conn.database(), 2);
+//!
+//!     // A URL from a configuration file, and what the program itself has to say; here over a unix socket.
+//!     let conn = Connection::open(Config::from_url(&server.unix_url())?.client_name("worker-1"))?;
+//!     conn.ping().wait()
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Strings with an expiry
+//!
+//! Times are [`Duration`](std::time::Duration)s, never bare numbers. A key that is not there is `None`.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::time::Duration;
+//!
+//! use redefer::commands::{SetOptions, Ttl};
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!
+//!     conn.setex("session:7", Duration::from_secs(60), "Ada").wait()?;
+//!     let session: Option<String> = conn.get("session:7").wait()?;
+//!     assert_eq!(session.as_deref(), Some("Ada"));
+//!     assert!(matches!(conn.ttl("session:7").wait()?, Ttl::In(left) if left <= Duration::from_secs(60)));
+//!
+//!     // Read it, and let it live for another hour.
+//!     let session: Option<String> = conn.getex("session:7", Duration::from_secs(3600)).wait()?;
+//!     assert!(session.is_some());
+//!
+//!     // A lock: only if nobody has it, and not for ever. `None`: somebody has it.
+//!     let lock = SetOptions::new().nx().expiry(Duration::from_secs(10));
+//!     assert_eq!(conn.set_with("lock", "me", lock.clone()).wait()?, Some(()));
+//!     assert_eq!(conn.set_with("lock", "you", lock).wait()?, None);
+//!
+//!     // Bytes of any kind.
+//!     conn.set("blob", [0, 159, 146, 150]).wait()?;
+//!     let blob: Vec<u8> = conn.get("blob").wait()?;
+//!     assert_eq!(blob, [0, 159, 146, 150]);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Counters
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!
+//!     assert_eq!(conn.incr("visits").wait()?, 1);
+//!     assert_eq!(conn.incrby("visits", 41).wait()?, 42);
+//!     assert_eq!(conn.decr("visits").wait()?, 41);
+//!     assert_eq!(conn.incrbyfloat("total", 0.5).wait()?, 0.5);
+//!     assert_eq!(conn.hincrby("visits:by-page", "/index", 1).wait()?, 1);
+//!
+//!     // Counted without waiting. `sync` waits for all of them, and tells the first error if there was one.
+//!     for _ in 0..1000 {
+//!         conn.incr("visits").detach();
+//!     }
+//!     conn.sync()?;
+//!     assert_eq!(conn.get::<i64>("visits").wait()?, 1041);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # A hash as an object
+//!
+//! Fields are given as a pair, or as an array, slice, vector or map of pairs. Values of different types are brought to
+//! one first; or see [`ToPairs`] for a type of one's own.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::collections::HashMap;
+//!
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! struct User {
+//!     name: String,
+//!     logins: i64,
+//! }
+//!
+//! fn save(conn: &Connection, id: u64, user: &User) -> redefer::Result<()> {
+//!     let fields = [("name", user.name.as_str()), ("logins", &user.logins.to_string())];
+//!     conn.hset(format!("user:{id}"), fields).wait()?;
+//!     Ok(())
+//! }
+//!
+//! fn load(conn: &Connection, id: u64) -> redefer::Result<Option<User>> {
+//!     let key = format!("user:{id}");
+//!     let (name, logins) = (conn.hget(&key, "name"), conn.hget(&key, "logins")); // one round trip
+//!     let (name, logins): (Option<String>, Option<i64>) = (name.wait()?, logins.wait()?);
+//!     Ok(name.zip(logins).map(|(name, logins)| User { name, logins }))
+//! }
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!
+//!     save(&conn, 7, &User { name: "Ada".into(), logins: 3 })?;
+//!     let ada = load(&conn, 7)?.expect("she was saved");
+//!     assert_eq!((ada.name.as_str(), ada.logins), ("Ada", 3));
+//!     assert!(load(&conn, 8)?.is_none());
+//!
+//!     // All fields, when their names are not known before.
+//!     let fields: HashMap<String, String> = conn.hgetall("user:7").wait()?;
+//!     assert_eq!(fields["logins"], "3");
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! Types of one's own can be arguments and replies: see [`ToArg`], [`FromReply`], and `examples/custom_types.rs`.
+//!
+//! # A list as a queue
+//!
+//! One side pushes, the other pops and waits for more. A blocking command holds its connection until it is answered:
+//! whoever pushes needs another one.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::thread;
+//! use std::time::Duration;
+//!
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let url = server.url();
+//!
+//!     let worker = thread::spawn(move || -> redefer::Result<Vec<String>> {
+//!         let conn = Connection::open(url)?;
+//!         let mut done = Vec::new();
+//!         // The key and the element; nil when nothing came in time.
+//!         while let Some((_, job)) = conn.blpop::<String, String>("jobs", Duration::from_secs(5)).wait()? {
+//!             if job == "stop" {
+//!                 break;
+//!             }
+//!             done.push(job);
+//!         }
+//!         Ok(done)
+//!     });
+//!
+//!     let conn = Connection::open(server.url())?;
+//!     conn.rpush("jobs", ["one", "two", "three"]).wait()?;
+//!     conn.rpush("jobs", "stop").wait()?;
+//!     assert_eq!(worker.join().expect("it does not panic")?, ["one", "two", "three"]);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Pipelines
+//!
+//! Keep the handles and wait later. That is all: the calls are the same. Waiting for one reads those before it, and
+//! each is kept for its handle.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!
+//!     let name = conn.set("name", "Ada");
+//!     let visits = conn.incr("visits");
+//!     let pages = conn.rpush("pages", ["/", "/index"]);
+//!     assert_eq!((pages.wait()?, visits.wait()?), (2, 1)); // in any order
+//!     name.wait()?;
+//!
+//!     // Many at once.
+//!     let replies: Vec<Reply<'_, i64>> = (0..1000).map(|_| conn.incr("visits")).collect();
+//!     let counts = replies.into_iter().map(Reply::wait).collect::<redefer::Result<Vec<i64>>>()?;
+//!     assert_eq!(counts.last(), Some(&1001));
+//!
+//!     // Asked early, used late: the server works meanwhile.
+//!     let length = conn.llen("pages");
+//!     conn.flush()?;
+//!     let sum: u64 = (1..=1000).sum();
+//!     assert_eq!((sum, length.wait()?), (500_500, 2));
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # A ring of handles
+//!
+//! For work without end: so many replies are outstanding at most, and the oldest is waited for before the next command
+//! is issued.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::collections::VecDeque;
+//!
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!
+//!     let mut ring: VecDeque<Reply<'_, i64>> = VecDeque::with_capacity(256);
+//!     for line in 0..10_000 {
+//!         if ring.len() == 256 {
+//!             ring.pop_front().expect("it is full").wait()?;
+//!         }
+//!         ring.push_back(conn.rpush("lines", line));
+//!     }
+//!     let mut length = 0;
+//!     for reply in ring {
+//!         length = reply.wait()?;
+//!     }
+//!     assert_eq!(length, 10_000);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Batches
+//!
+//! For commands whose results are not needed one by one. Handles may be dropped for nothing, or kept;
+//! [`finish`](crate::Batch::finish) tells the first error and its position. A batch is a pipeline and no transaction: the
+//! other commands have run.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!
+//!     let batch = conn.batch();
+//!     for (word, n) in [("one", 1), ("two", 2), ("three", 3)] {
+//!         batch.set(word, n);
+//!     }
+//!     let two: Queued<'_, i64> = batch.get("two");
+//!     batch.finish()?;
+//!     assert_eq!(two.wait()?, 2);
+//!
+//!     let batch = conn.batch();
+//!     batch.incr("one");
+//!     batch.lpush("two", "x"); // a string is no list
+//!     batch.incr("three");
+//!     match batch.finish() {
+//!         Err(Error::Batch(error)) => assert_eq!((error.position(), error.first().code()), (1, Some("WRONGTYPE"))),
+//!         other => panic!("{other:?}"),
+//!     }
+//!     let all: Vec<i64> = conn.mget(["one", "two", "three"]).wait()?;
+//!     assert_eq!(all, [2, 2, 4]);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Optimistic locking
+//!
+//! [`transact`](crate::Connection::transact) watches keys, lets you read them and queue commands, and begins again when
+//! somebody has changed a key before EXEC.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! /// Takes one from the stock, if there is one, and returns what is left.
+//! fn buy(conn: &Connection, item: &str) -> redefer::Result<i64> {
+//!     let key = format!("stock:{item}");
+//!     conn.transact([&key], |conn, tx| {
+//!         let stock: Option<i64> = conn.get(&key).wait()?;
+//!         if stock.unwrap_or(0) == 0 {
+//!             return Err(Error::custom("sold out")); // ends it; nothing was sent
+//!         }
+//!         tx.rpush("sold", item);
+//!         Ok(tx.decr(&key)) // the handles that are returned are waited for
+//!     })
+//! }
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!
+//!     conn.set("stock:book", 2).wait()?;
+//!     assert_eq!(buy(&conn, "book")?, 1);
+//!     assert_eq!(buy(&conn, "book")?, 0);
+//!     assert_eq!(buy(&conn, "book").unwrap_err().to_string(), "sold out");
+//!
+//!     // By hand: one attempt, and what to do after `Aborted` is yours to say.
+//!     let watch = conn.watch(["stock:book"])?;
+//!     let stock: i64 = conn.get("stock:book").wait()?;
+//!     let tx = watch.transaction();
+//!     tx.set("stock:book", stock + 10);
+//!     match tx.commit().wait() {
+//!         Ok(()) => {}
+//!         Err(Error::Aborted) => println!("somebody was faster"),
+//!         Err(error) => return Err(error),
+//!     }
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Streaming big collections
+//!
+//! Commands with many elements return a [`MultiBulk`]. As an iterator it holds one element at a time, whatever the size
+//! of the list; `wait` collects all of them.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::collections::BTreeMap;
+//!
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!
+//!     // Filled in pieces: one command with all elements would have to be held in memory.
+//!     let batch = conn.batch();
+//!     for first in (0..100_000).step_by(1000) {
+//!         batch.rpush("numbers", args::each(first..first + 1000));
+//!     }
+//!     batch.finish()?;
+//!
+//!     let mut sum = 0;
+//!     for number in conn.lrange::<u64>("numbers", 0, -1) {
+//!         sum += number?;
+//!     }
+//!     assert_eq!(sum, 4_999_950_000);
+//!
+//!     // Given up half-way: what is left is skipped.
+//!     let first = conn.lrange::<u64>("numbers", 0, -1).next().transpose()?;
+//!     assert_eq!(first, Some(0));
+//!
+//!     // From one list into another. The elements of `each` are gathered before the command is sent.
+//!     let squares = conn.lrange::<u64>("numbers", 0, 9).flatten().map(|n| n * n);
+//!     conn.rpush("squares", args::each(squares)).wait()?;
+//!     let squares: Vec<u64> = conn.lrange("squares", -2, -1).wait()?;
+//!     assert_eq!(squares, [64, 81]);
+//!
+//!     // Pairs are tuples, so they make a map.
+//!     conn.zadd("ranking", [(1.5, "Ada"), (2.5, "Grace")]).wait()?;
+//!     let ranking: BTreeMap<String, f64> = conn.zrange_withscores("ranking", 0, -1).wait()?;
+//!     assert_eq!(ranking["Grace"], 2.5);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Scanning keys
+//!
+//! The SCAN family as iterators. Each element is a `Result`: an error is shown, and ends the iteration. An element may
+//! come more than once.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::collections::{BTreeSet, HashMap};
+//!
+//! use redefer::commands::ScanOptions;
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!     conn.mset(args::each((0..500).map(|n| (format!("user:{n}"), n)))).wait()?;
+//!     conn.hset("totals", [("a", 1), ("b", 2)]).wait()?;
+//!
+//!     let users = conn.scan_with(ScanOptions::new().match_("user:*").count(100));
+//!     let users = users.collect::<redefer::Result<BTreeSet<String>>>()?;
+//!     assert_eq!(users.len(), 500);
+//!
+//!     // The connection may be used between two elements.
+//!     for key in conn.scan_with::<String>(ScanOptions::new().match_("user:1*")) {
+//!         conn.unlink(key?).detach();
+//!     }
+//!     conn.sync()?;
+//!     assert_eq!(conn.exists(["user:1", "user:10", "user:2"]).wait()?, 1);
+//!
+//!     let totals: HashMap<String, i64> = conn.hscan("totals").collect::<redefer::Result<_>>()?;
+//!     assert_eq!(totals["b"], 2);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Timeouts, and what to do afterwards
+//!
+//! After a timeout the connection is usable and in step: the late reply is skipped when it comes, and never given to
+//! another handle. But the command may have run. Ask again only what may be done twice.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::time::Duration;
+//!
+//! use redefer::{WaitError, prelude::*};
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(Config::from_url(&server.url())?.timeout(Duration::from_millis(50)))?;
+//!     let other = Connection::open(server.url())?;
+//!     conn.set("name", "Ada").wait()?;
+//!
+//!     // The server stands still for a while.
+//!     other.client_pause(Duration::from_millis(200)).wait()?;
+//!     let error = conn.incr("visits").wait().unwrap_err();
+//!     assert!(error.is_timeout());
+//!     assert!(!conn.is_broken()); // its reply is still to come, and will be skipped
+//!
+//!     // A wait with a time of its own gives the handle back when that was not enough.
+//!     let mut name = conn.get::<String>("name");
+//!     let name = loop {
+//!         match name.wait_timeout(Duration::from_millis(20)) {
+//!             Ok(name) => break name,
+//!             Err(WaitError::Timeout(handle)) => name = handle, // time to do something else
+//!             Err(WaitError::Failed(error)) => return Err(error),
+//!         }
+//!     };
+//!     assert_eq!(name, "Ada");
+//!     assert_eq!(conn.get::<i64>("visits").wait()?, 1); // the command that timed out has run
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Handling errors
+//!
+//! Each variant of [`Error`](crate::Error) says whether the connection can be used on. Most can; after
+//! [`ConnectionLost`](crate::Error::ConnectionLost) and [`Protocol`](crate::Error::Protocol) open another one.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use redefer::testing::Server;
+//! use redefer::{Sent, prelude::*};
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!     conn.set("name", "Ada").wait()?;
+//!
+//!     // An error is the value of one handle.
+//!     let (wrong, right) = (conn.lpush("name", "x"), conn.strlen("name"));
+//!     match wrong.wait() {
+//!         Err(Error::Server(error)) if error.code() == Some("WRONGTYPE") => println!("{error}"),
+//!         other => panic!("{other:?}"),
+//!     }
+//!     assert_eq!(right.wait()?, 3);
+//!
+//!     // Nil, where there is no place for it.
+//!     assert!(matches!(conn.get::<String>("nothing").wait(), Err(Error::Nil)));
+//!     assert_eq!(conn.get::<Option<String>>("nothing").wait()?, None);
+//!
+//!     // Errors of handles that were given up are told by `sync`, once.
+//!     conn.incr("name").detach();
+//!     assert_eq!(conn.sync().unwrap_err().code(), Some("ERR"));
+//!     conn.sync()?;
+//!
+//!     // The connection breaks: what was sent may have run, what was not has not.
+//!     server.kill();
+//!     match conn.incr("visits").wait() {
+//!         Err(Error::ConnectionLost(lost)) if lost.sent() == Sent::Unsent => println!("to be sent again: {lost}"),
+//!         Err(Error::ConnectionLost(lost)) => println!("it may have run: {lost}"),
+//!         other => panic!("{other:?}"),
+//!     }
+//!     assert!(conn.is_broken());
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Threads
+//!
+//! A connection belongs to one thread at a time: it is `Send`, and not `Sync`. Give each thread its own.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::thread;
+//!
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let config = Config::from_url(&server.url())?;
+//!
+//!     thread::scope(|scope| {
+//!         let threads: Vec<_> = (0..4)
+//!             .map(|_| {
+//!                 scope.spawn(|| -> redefer::Result<()> {
+//!                     let conn = Connection::open(&config)?;
+//!                     for _ in 0..100 {
+//!                         conn.incr("visits").detach();
+//!                     }
+//!                     conn.sync()
+//!                 })
+//!             })
+//!             .collect();
+//!         threads.into_iter().try_for_each(|thread| thread.join().expect("it does not panic"))
+//!     })?;
+//!
+//!     let conn = Connection::open(&config)?;
+//!     assert_eq!(conn.get::<i64>("visits").wait()?, 400);
+//!
+//!     // Or move it to where it is needed.
+//!     let conn = thread::spawn(move || conn.incr("visits").wait().map(|_| conn)).join().expect("it does not panic")?;
+//!     assert_eq!(conn.get::<i64>("visits").wait()?, 401);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Functions over any executor
+//!
+//! The command traits are the same on a connection, a batch and a transaction, so a function can be written once for all
+//! of them. `Copy` lets it issue several commands, and [`Handle`](crate::commands::Handle) lets one wait for what any of
+//! them returns.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use redefer::commands::Handle;
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! /// Issues the commands of one visit, and waits for none. The handle is the count.
+//! fn visit<C: StringCommands + ListCommands + Copy>(on: C, page: &str) -> C::Reply<i64> {
+//!     let count = on.incr("visits");
+//!     on.rpush("pages", page).detach();
+//!     count
+//! }
+//!
+//! fn is_first(count: impl Handle<i64>) -> redefer::Result<bool> {
+//!     Ok(count.wait()? == 1)
+//! }
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!
+//!     assert!(is_first(visit(&conn, "/"))?);
+//!
+//!     let batch = conn.batch();
+//!     let count = visit(&batch, "/index");
+//!     batch.finish()?;
+//!     assert!(!is_first(count)?);
+//!
+//!     let tx = conn.transaction();
+//!     let count = visit(&tx, "/about");
+//!     tx.commit().wait()?;
+//!     assert_eq!(count.wait()?, 3);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! Return several handles as a tuple, `(C::Reply<i64>, C::Reply<String>)`. A struct with the parameter `C` would work as
+//! well, but it borrows the batch or the transaction: that could not be finished while it lives.
+//!
+//! # Testing one's own code
+//!
+//! With the feature `testing`, [`Server`](crate::testing::Server) starts a private server in a few milliseconds, on a
+//! free port, and ends it when it is dropped. It needs `redis-server` or `valkey-server` on the `PATH`. In `Cargo.toml`:
+//!
+//! ```toml
+//! [dev-dependencies]
+//! redefer = { version = "0.1", features = ["testing"] }
+//! ```
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use redefer::prelude::*;
+//!
+//! // What is to be tested.
+//! fn register(conn: &Connection, name: &str) -> redefer::Result<i64> {
+//!     let id = conn.incr("users:last").wait()?;
+//!     conn.hset(format!("user:{id}"), ("name", name)).wait()?;
+//!     Ok(id)
+//! }
+//!
+//! // In a test module this has `#[test]` in front of it.
+//! fn users_are_numbered_from_one() -> redefer::Result<()> {
+//!     let server = redefer::testing::Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!     assert_eq!(register(&conn, "Ada")?, 1);
+//!     assert_eq!(register(&conn, "Grace")?, 2);
+//!     assert_eq!(conn.hget::<String>("user:2", "name").wait()?, "Grace");
+//!
+//!     // How many times it had to wait is part of what can be tested.
+//!     let before = conn.stats();
+//!     register(&conn, "Barbara")?;
+//!     assert_eq!(conn.stats().round_trips - before.round_trips, 2);
+//!     Ok(())
+//! }
+//! # users_are_numbered_from_one().unwrap() }
+//! ```
+//!
+//! [`Config`]: crate::Config
+//! [`Connection::open`]: crate::Connection::open
+//! [`FromReply`]: crate::FromReply
+//! [`MultiBulk`]: crate::MultiBulk
+//! [`ToArg`]: crate::ToArg
+//! [`ToPairs`]: crate::ToPairs
