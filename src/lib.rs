@@ -7,6 +7,7 @@ pub mod args;
 mod batch;
 pub mod commands;
 mod connection;
+pub mod cookbook;
 mod error;
 mod execute;
 mod executors;

@@ -1,5 +1,8 @@
 //! Everything a program needs, for one `use redefer::prelude::*`: the command traits and the main types.
 //!
+//! The traits of handles in generic code, [`Handle`](crate::commands::Handle) and
+//! [`Elements`](crate::commands::Elements), are here without their names: import them to write them in a bound.
+//!
 //! [`Result`](crate::Result) is not here, so that it does not hide the one of the standard library.
 
 pub use crate::args::{self, ToArg, ToArgs, ToPairs};

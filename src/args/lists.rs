@@ -7,7 +7,8 @@ use super::{ArgWriter, ToArg};
 
 /// A value that is any number of arguments: see the [module](crate::args).
 ///
-/// For a type of your own, write each argument in turn. Like [`ToArg`], it runs before the connection is touched.
+/// For a type of your own, write each argument in turn. Like [`ToArg`], it runs before the connection is touched. To pass
+/// a reference to it as well, implement the trait for `&T` too.
 ///
 /// ```
 /// use redefer::{ToArgs, args::ArgWriter};
@@ -21,6 +22,11 @@ use super::{ArgWriter, ToArg};
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the arguments of a command",
+    label = "not an argument, nor a tuple, slice, array, vector, set or map of arguments",
+    note = "wrap an iterator into `args::each`; for a type of your own implement `ToArgs`, and for references to it as well"
+)]
 pub trait ToArgs {
     /// Writes the arguments in order.
     fn write_args(&self, out: &mut ArgWriter<'_>);
@@ -38,7 +44,13 @@ pub trait ToArgs {
 
 /// Any number of pairs of arguments: fields and values of a hash, keys and values of MSET, scores and members.
 ///
-/// One pair is a tuple of two; several are a slice, array, vector or map of them, or [`each`] of an iterator.
+/// One pair is a tuple of two, and a tuple of four, six or more is as many pairs: `("os", "linux", "cores", 8)`. Several
+/// are also a slice, array, vector or map of pairs, or [`each`] of an iterator.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of pairs",
+    label = "neither a pair `(a, b)`, nor a tuple, slice, array, vector or map of pairs",
+    note = "wrap an iterator of pairs into `args::each`; for a type of your own implement `ToArgs` and `ToPairs`"
+)]
 pub trait ToPairs: ToArgs {}
 
 impl<T: ToArg> ToArgs for T {
@@ -159,8 +171,21 @@ tuple_to_args! {
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
 }
 
-impl<A: ToArg, B: ToArg> ToPairs for (A, B) {}
-impl<A: ToArg, B: ToArg> ToPairs for &(A, B) {}
+macro_rules! tuple_to_pairs {
+    ($(($($name:ident),+))*) => {$(
+        impl<$($name: ToArg),+> ToPairs for ($($name,)+) {}
+        impl<$($name: ToArg),+> ToPairs for &($($name,)+) {}
+    )*};
+}
+
+tuple_to_pairs! {
+    (A, B)
+    (A, B, C, D)
+    (A, B, C, D, E, F)
+    (A, B, C, D, E, F, G, H)
+    (A, B, C, D, E, F, G, H, I, J)
+    (A, B, C, D, E, F, G, H, I, J, K, L)
+}
 
 /// No arguments at all: `conn.command("PING", ())`.
 impl ToArgs for () {

@@ -48,6 +48,11 @@ impl From<String> for Arg<'_> {
 ///
 /// A panic in [`to_arg`](ToArg::to_arg) leaves nothing of the command behind. The method runs before the connection is
 /// touched, so it may itself use the connection.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a command",
+    label = "not text, bytes or a number",
+    note = "for a type of your own implement `ToArg`; a single `u8` is none, since `[u8]` is bytes"
+)]
 pub trait ToArg {
     /// The argument's bytes.
     fn to_arg(&self) -> Arg<'_>;
@@ -56,6 +61,19 @@ pub trait ToArg {
     /// use. Only for the types of this crate.
     #[doc(hidden)]
     const DIRECT: bool = false;
+}
+
+impl ToArg for Arg<'_> {
+    fn to_arg(&self) -> Arg<'_> {
+        match self {
+            Arg::Bytes(bytes) => Arg::Bytes(bytes),
+            Arg::Owned(bytes) => Arg::Bytes(bytes),
+            Arg::Integer(n) => Arg::Integer(*n),
+            Arg::Unsigned(n) => Arg::Unsigned(*n),
+            Arg::Double(x) => Arg::Double(*x),
+        }
+    }
+    const DIRECT: bool = true;
 }
 
 macro_rules! bytes_to_arg {

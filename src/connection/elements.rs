@@ -85,10 +85,14 @@ impl Engine {
         }
     }
 
-    /// Waits for the header and enters the aggregate. `None`: it is none.
+    /// Waits for the header and enters the aggregate. `None`: it is none, or it is in the store.
     fn enter(&mut self, place: u64, deadline: &mut Deadline) -> Result<Option<Begun>> {
-        self.settle_until(place, deadline)?;
         loop {
+            self.settle_until(place, deadline)?;
+            if self.next > place {
+                // It was settled whole on the way.
+                return Ok(None);
+            }
             if self.clear_streaming()? {
                 match self.front()? {
                     Some(b'*' | b'~' | b'%') if self.input.bytes().get(1) != Some(&b'-') => {

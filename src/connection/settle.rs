@@ -465,12 +465,17 @@ impl Engine {
     }
 
     fn arrive_at_head(&mut self, place: u64, deadline: &mut Deadline) -> Result<Arrived> {
-        self.settle_until(place, deadline)?;
         loop {
-            if self.clear_streaming()? {
-                if let Some(n) = self.head_frame()? {
-                    return Ok(Arrived::Head(n));
-                }
+            self.settle_until(place, deadline)?;
+            // Whatever reads from the socket may settle more than was asked for, this very reply included.
+            if self.next > place {
+                let stored = self.store.take(place).map(Arrived::Stored);
+                return stored.ok_or_else(|| self.lost_error(place));
+            }
+            if self.clear_streaming()?
+                && let Some(n) = self.head_frame()?
+            {
+                return Ok(Arrived::Head(n));
             }
             self.fill(deadline)?;
         }

@@ -20,7 +20,7 @@ pub(crate) enum Effect {
 }
 
 const SUBSCRIBES: Effect =
-    Effect::Refused("a subscribed connection does not answer each command once; use a Subscriber");
+    Effect::Refused("a subscribed connection does not answer each command once, and this version has no type for it yet");
 const TRANSACTS: Effect = Effect::Refused("MULTI, EXEC and DISCARD are sent by Connection::transaction");
 const WATCHES: Effect = Effect::Refused("WATCH and UNWATCH are sent by Connection::watch and Connection::transact");
 const REPLICATES: Effect = Effect::Refused("replication is not a dialogue of commands and replies");
@@ -50,7 +50,7 @@ pub(crate) fn effect<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Effec
         b"SCRIPT" if is(arguments.next(), "DEBUG") => {
             Effect::Refused("after SCRIPT DEBUG a script does not answer once; use redis-cli --ldb")
         }
-        b"MONITOR" => Effect::Refused("MONITOR answers without end; use a Monitor"),
+        b"MONITOR" => Effect::Refused("MONITOR answers without end, and this version has no type for it yet"),
         b"SYNC" | b"PSYNC" | b"REPLCONF" => REPLICATES,
         b"MULTI" | b"EXEC" | b"DISCARD" => TRANSACTS,
         b"WATCH" | b"UNWATCH" => WATCHES,

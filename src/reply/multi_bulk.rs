@@ -61,6 +61,8 @@ pub struct MultiBulk<'c, T> {
 enum State {
     /// Not even the header.
     Unread,
+    /// Nil, and nobody has been told by an error yet.
+    Nil,
     /// In the middle.
     Begun {
         /// Elements left; a pair of flat elements counts twice.
@@ -92,6 +94,19 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
     pub fn wait<C: FromIterator<T>>(mut self) -> Result<C> {
         let mut deadline = None;
         std::iter::from_fn(|| self.next_before(&mut deadline)).collect()
+    }
+
+    /// Waits for the whole reply and decodes it as one value, for a type of one's own that is made from many elements.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Reply::wait`](crate::Reply::wait), and [`Error::Refused`] if the iteration has begun.
+    pub fn wait_as<V: FromReply>(mut self) -> Result<V> {
+        if !matches!(self.state, State::Unread) {
+            return Err(Error::Refused("a multi-bulk that has been begun cannot be taken as one value"));
+        }
+        self.state = State::Done;
+        self.conn.wait(self.place)
     }
 
     /// How many items are left, pairs counted once; `None` if the reply is nil. Waits for the header, and for pairs that
@@ -155,13 +170,16 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
     /// Reads the header if that has not been done. `false`: the reply is nil.
     fn begin(&mut self, deadline: &mut Option<Deadline>) -> Result<bool> {
         if !matches!(self.state, State::Unread) {
-            return Ok(true);
+            return Ok(!matches!(self.state, State::Nil));
         }
         self.state = State::Done;
         let (place, begun) = self.conn.begin_elements(self.place, deadline)?;
         self.place = place;
         match begun {
-            Begun::Nil => Ok(false),
+            Begun::Nil => {
+                self.state = State::Nil;
+                Ok(false)
+            }
             Begun::Elements { map, elements, stored } => {
                 let aside = stored.unwrap_or_default();
                 self.state = State::Begun { left: elements, map, layout: None, aside, taken: 0 };
@@ -189,7 +207,8 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
     fn first_is_aggregate(&mut self, deadline: &mut Option<Deadline>) -> Result<bool> {
         if let State::Begun { aside, taken, .. } = &self.state {
             if aside.elements > 0 {
-                return Ok(resp::frame(&aside.bytes[*taken..]).is_some_and(|frame| frame.is_aggregate()));
+                let first = resp::Elements::new(&aside.bytes[*taken..], aside.elements).peek();
+                return Ok(first.is_some_and(|first| first.is_aggregate()));
             }
         }
         let peeked = self.conn.peek_element(self.place, deadline);
@@ -219,7 +238,7 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
 
     /// Lets what is left be skipped.
     fn give_up(&mut self) {
-        if !matches!(std::mem::replace(&mut self.state, State::Done), State::Done) {
+        if matches!(std::mem::replace(&mut self.state, State::Done), State::Unread | State::Begun { .. }) {
             self.conn.detach(self.place);
         }
     }
@@ -298,10 +317,13 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
                 self.state = State::Done;
                 return None;
             }
+            State::Nil => {
+                self.state = State::Done;
+                return Some(Err(Error::Nil));
+            }
             State::Begun { .. } => {}
             State::Unread => match self.begin(deadline) {
-                Ok(true) => return self.next_before(deadline),
-                Ok(false) => return Some(Err(Error::Nil)),
+                Ok(_) => return self.next_before(deadline),
                 Err(error) => return Some(Err(error)),
             },
         }
@@ -348,7 +370,7 @@ impl<T: FromReply> Elements<T> for MultiBulk<'_, T> {
 
 impl<T> Drop for MultiBulk<'_, T> {
     fn drop(&mut self) {
-        if !matches!(self.state, State::Done) {
+        if matches!(self.state, State::Unread | State::Begun { .. }) {
             self.conn.detach(self.place);
         }
     }

@@ -83,6 +83,10 @@ use crate::resp::{Frame, number};
 /// assert_eq!(Option::<Color>::from_reply(frame)?, None);
 /// # Ok::<(), Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "a reply cannot be decoded into `{Self}`",
+    note = "for a type of your own implement `FromReply`; a single `u8` is none, since `Vec<u8>` is bytes"
+)]
 pub trait FromReply: Sized {
     /// Decodes a frame, which is a whole reply or one element of it.
     ///
