@@ -109,10 +109,10 @@ windows! {
 fn set_ring(conn: &Connection, window: usize) -> redefer::Result<()> {
     let mut handles = std::collections::VecDeque::with_capacity(window);
     for _ in 0..window {
-        if handles.len() >= window / 2 {
-            if let Some(handle) = handles.pop_front() {
-                let () = Reply::wait(handle)?;
-            }
+        if handles.len() >= window / 2
+            && let Some(handle) = handles.pop_front()
+        {
+            let () = Reply::wait(handle)?;
         }
         handles.push_back(conn.set(black_box(KEY), black_box(VALUE)));
     }

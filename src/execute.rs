@@ -70,6 +70,7 @@ pub trait Handle<T>: Sized {
 /// The handle of a reply of many elements: what generic code can do with [`Execute::MultiBulk`].
 ///
 /// See [`MultiBulk`](crate::MultiBulk) for what each does.
+#[expect(clippy::len_without_is_empty, reason = "an empty reply and a nil one are told apart by the length")]
 pub trait Elements<T>: Iterator<Item = Result<T>> {
     /// All elements that are left, in a collection.
     fn wait<C: FromIterator<T>>(self) -> Result<C>;

@@ -122,7 +122,8 @@ fn large_sets_and_gets_in_turn_get_through_to_a_server_that_handles_one_at_a_tim
     for unix in [false, true] {
         let size = 1 << 20;
         let server = one_by_one(unix, 64 << 10, size);
-        let config = Config::from_url(&server.url())?.timeout(LIMIT).send_buffer_size(64 << 10).recv_buffer_size(64 << 10);
+        let config =
+            Config::from_url(&server.url())?.timeout(LIMIT).send_buffer_size(64 << 10).recv_buffer_size(64 << 10);
         support::within(LIMIT, move || -> Result<()> {
             let conn = Connection::open(config)?;
             let value = vec![b'x'; size];
@@ -266,7 +267,8 @@ fn several_timeouts_in_the_middle_of_a_write_keep_every_byte() -> Result<()> {
         }
         peer.expect_end()
     });
-    let config = Config::from_url(&server.url())?.timeout(Duration::from_millis(20)).send_buffer_size(4096).linger(LIMIT);
+    let config =
+        Config::from_url(&server.url())?.timeout(Duration::from_millis(20)).send_buffer_size(4096).linger(LIMIT);
     let conn = Connection::open(config.send_when(SendWhen::Gathering).write_batch(1 << 30))?;
     let mut handles: Vec<Reply<'_, ()>> = (0..4_u8).map(|n| conn.set("key", vec![n; size])).collect();
     for _ in 0..3 {

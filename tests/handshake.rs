@@ -220,7 +220,10 @@ fn a_server_whose_hello_is_renamed_is_spoken_to_in_resp2_and_never_shows_the_pas
         assert_eq!((conn.protocol(), conn.database()), (Protocol::Resp2, 2));
         assert_eq!(conn.client_getname().wait()?.as_deref(), Some("me"));
         conn.hset("hash", ("field", "value")).wait()?;
-        assert_eq!(conn.hgetall::<String, String>("hash").wait::<Vec<_>>()?, [("field".to_owned(), "value".to_owned())]);
+        assert_eq!(
+            conn.hgetall::<String, String>("hash").wait::<Vec<_>>()?,
+            [("field".to_owned(), "value".to_owned())]
+        );
         works(config.clone().user("default").password(SECRET))?;
         refused_with(config.clone().password("s3cret-wrong"), "WRONGPASS");
         refused_with(config.clone().user("nobody").password(SECRET), "WRONGPASS");
@@ -492,11 +495,8 @@ fn resp2_needs_no_hello() -> Result<()> {
         peer.expect_end()
     })?;
     let config = config.protocol(Protocol::Resp2);
-    let configs = [
-        config.clone(),
-        config.clone().password("p"),
-        config.user("u").password("p").client_name("n").database(5),
-    ];
+    let configs =
+        [config.clone(), config.clone().password("p"), config.user("u").password("p").client_name("n").database(5)];
     for config in configs {
         let conn = Connection::open(config)?;
         assert_eq!(conn.protocol(), Protocol::Resp2);
@@ -607,7 +607,9 @@ fn noauth_although_credentials_were_sent_is_met_with_auth_alone_then_hello_then_
             1 => {
                 peer.send("+OK\r\n")?;
                 expect_write(peer, &[&hello], true)?;
-                peer.send(format!("-ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'u' '{SECRET}'\r\n"))?;
+                peer.send(format!(
+                    "-ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'u' '{SECRET}'\r\n"
+                ))?;
                 peer.send(UNKNOWN_SETINFO.repeat(2))?;
                 expect_write(peer, &[&["AUTH", "u", SECRET]], true)?;
                 peer.send(format!("+OK\r\n{}", UNKNOWN_SETINFO.repeat(2)))?;
@@ -801,7 +803,8 @@ fn pushes_after_hello_are_no_answers() -> Result<()> {
 
 #[test]
 fn what_a_server_says_unasked_before_it_closes_is_the_reason() -> Result<()> {
-    const REASONS: [&str; 2] = ["-ERR max number of clients reached\r\n", "-DENIED Redis is running in protected mode\r\n"];
+    const REASONS: [&str; 2] =
+        ["-ERR max number of clients reached\r\n", "-DENIED Redis is running in protected mode\r\n"];
     let (server, config) = scripted(|peer| {
         // Sometimes behind the client's words, sometimes without having read them, which makes it a reset.
         if peer.number() % 2 == 0 {

@@ -33,8 +33,7 @@ enum How {
     WaitThenDrop,
 }
 
-const WAYS: [How; 6] =
-    [How::Wait, How::Overtaken, How::Detached, How::Polled, How::TwoWaits, How::WaitThenDrop];
+const WAYS: [How; 6] = [How::Wait, How::Overtaken, How::Detached, How::Polled, How::TwoWaits, How::WaitThenDrop];
 
 fn greet(peer: &mut Peer, protocol: Protocol) -> std::io::Result<()> {
     match protocol {
@@ -173,7 +172,9 @@ fn strings_and_numbers_may_be_cut_anywhere() -> Result<()> {
 fn errors_may_be_cut_anywhere() -> Result<()> {
     let error = ServerError::new("WRONGTYPE Operation against a key");
     whole("*1\r\n-WRONGTYPE Operation against a key\r\n", vec![Err::<i64, _>(error.clone())], BOTH)?;
-    for (wire, protocols) in [("-WRONGTYPE Operation against a key\r\n", BOTH), ("!33\r\nWRONGTYPE Operation against a key\r\n", NEW)] {
+    for (wire, protocols) in
+        [("-WRONGTYPE Operation against a key\r\n", BOTH), ("!33\r\nWRONGTYPE Operation against a key\r\n", NEW)]
+    {
         for &protocol in protocols {
             let stream = format!("{BEFORE}{wire}{BEHIND}");
             let (conn, opener, server) = cutting(stream.clone(), 3, 4, protocol)?;
@@ -224,7 +225,11 @@ fn the_scalars_of_resp3_may_be_cut_anywhere() -> Result<()> {
     whole("#f\r\n", false, NEW)?;
     whole(",-1.5e300\r\n", -1.5e300, NEW)?;
     whole(",inf\r\n", f64::INFINITY, NEW)?;
-    whole("(-3492890328409238509324850943850943825024385\r\n", "-3492890328409238509324850943850943825024385".to_owned(), NEW)?;
+    whole(
+        "(-3492890328409238509324850943850943825024385\r\n",
+        "-3492890328409238509324850943850943825024385".to_owned(),
+        NEW,
+    )?;
     whole("=15\r\ntxt:Some string\r\n", "Some string".to_owned(), NEW)
 }
 
@@ -237,15 +242,24 @@ fn aggregates_may_be_cut_anywhere() -> Result<()> {
         (1, (vec![None::<String>], Vec::<i64>::new()), "x".to_owned()),
         BOTH,
     )?;
-    whole("*4\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n:2\r\n", BTreeMap::from([("a".to_owned(), 1), ("b".to_owned(), 2)]), BOTH)?;
-    whole("*2\r\n*2\r\n$1\r\na\r\n:1\r\n*2\r\n$1\r\nb\r\n:2\r\n", vec![("a".to_owned(), 1), ("b".to_owned(), 2)], BOTH)?;
-    whole("%2\r\n+a\r\n:1\r\n+b\r\n%1\r\n:2\r\n~1\r\n_\r\n", Value::Map(vec![
-        (Value::SimpleString(b"a".to_vec()), Value::Integer(1)),
-        (
-            Value::SimpleString(b"b".to_vec()),
-            Value::Map(vec![(Value::Integer(2), Value::Set(vec![Value::Nil]))]),
-        ),
-    ]), NEW)?;
+    whole(
+        "*4\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n:2\r\n",
+        BTreeMap::from([("a".to_owned(), 1), ("b".to_owned(), 2)]),
+        BOTH,
+    )?;
+    whole(
+        "*2\r\n*2\r\n$1\r\na\r\n:1\r\n*2\r\n$1\r\nb\r\n:2\r\n",
+        vec![("a".to_owned(), 1), ("b".to_owned(), 2)],
+        BOTH,
+    )?;
+    whole(
+        "%2\r\n+a\r\n:1\r\n+b\r\n%1\r\n:2\r\n~1\r\n_\r\n",
+        Value::Map(vec![
+            (Value::SimpleString(b"a".to_vec()), Value::Integer(1)),
+            (Value::SimpleString(b"b".to_vec()), Value::Map(vec![(Value::Integer(2), Value::Set(vec![Value::Nil]))])),
+        ]),
+        NEW,
+    )?;
     whole("%1\r\n$1\r\na\r\n,2.5\r\n", HashMap::from([("a".to_owned(), "2.5".to_owned())]), NEW)?;
     whole("~2\r\n$1\r\na\r\n$1\r\nb\r\n", HashSet::from(["a".to_owned(), "b".to_owned()]), NEW)
 }
@@ -334,10 +348,11 @@ fn multi_bulks_may_be_cut_anywhere() -> Result<()> {
             BOTH,
         ),
         ("~2\r\n#t\r\n|1\r\n+a\r\n:1\r\n_\r\n", vec![Value::Boolean(true), Value::Nil], NEW),
-        ("|1\r\n+a\r\n:1\r\n*2\r\n,1.5\r\n%1\r\n:1\r\n:2\r\n", vec![
-            Value::Double(1.5),
-            Value::Map(vec![(Value::Integer(1), Value::Integer(2))]),
-        ], NEW),
+        (
+            "|1\r\n+a\r\n:1\r\n*2\r\n,1.5\r\n%1\r\n:1\r\n:2\r\n",
+            vec![Value::Double(1.5), Value::Map(vec![(Value::Integer(1), Value::Integer(2))])],
+            NEW,
+        ),
     ];
     const ROUNDS: usize = 7;
     for (wire, want, protocols) in cases {
@@ -402,7 +417,10 @@ fn pairs_may_be_cut_anywhere() -> Result<()> {
         ("*6\r\n$1\r\na\r\n:1\r\n$2\r\nbc\r\n:2\r\n$1\r\nd\r\n:3\r\n", BOTH),
         ("*3\r\n*2\r\n$1\r\na\r\n:1\r\n*2\r\n$2\r\nbc\r\n:2\r\n*2\r\n$1\r\nd\r\n:3\r\n", BOTH),
         ("%3\r\n$1\r\na\r\n:1\r\n$2\r\nbc\r\n:2\r\n$1\r\nd\r\n:3\r\n", NEW),
-        (">1\r\n+p\r\n*6\r\n$1\r\na\r\n>1\r\n+p\r\n:1\r\n$2\r\nbc\r\n:2\r\n>1\r\n+p\r\n$1\r\nd\r\n|1\r\n+a\r\n:1\r\n:3\r\n", NEW),
+        (
+            ">1\r\n+p\r\n*6\r\n$1\r\na\r\n>1\r\n+p\r\n:1\r\n$2\r\nbc\r\n:2\r\n>1\r\n+p\r\n$1\r\nd\r\n|1\r\n+a\r\n:1\r\n:3\r\n",
+            NEW,
+        ),
     ];
     const ROUNDS: usize = 7;
     for (wire, protocols) in cases {

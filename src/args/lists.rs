@@ -272,7 +272,7 @@ mod tests {
         check(vec![String::from("a")], &["a"]);
         check([("a", 1), ("b", 2)], &["a", "1", "b", "2"]);
         check(BTreeMap::from([("a", 1.5), ("b", 2.0)]), &["a", "1.5", "b", "2"]);
-        check(&HashMap::from([("a", 1)]), &["a", "1"]);
+        check(HashMap::from([("a", 1)]), &["a", "1"]);
         check(("a", ["b", "c"], Some("d"), 5u64), &["a", "b", "c", "d", "5"]);
         check(each((0..3).map(|n| n * 2)), &["0", "2", "4"]);
         check(each([("a", 1), ("b", 2)]), &["a", "1", "b", "2"]);

@@ -342,7 +342,9 @@ mod tests {
     impl ScanCommands for &Recorder {}
 
     /// Pages that are answered in turn, and the cursors that were asked for.
-    struct Pages(RefCell<(Vec<Result<Page<i64>>>, Vec<u64>)>);
+    struct Pages(RefCell<PagesAndCursors>);
+
+    type PagesAndCursors = (Vec<Result<Page<i64>>>, Vec<u64>);
 
     impl Pages {
         fn new(mut pages: Vec<Result<Page<i64>>>) -> Self {

@@ -234,10 +234,10 @@ impl Engine {
     /// The length of the element at this offset, if it is whole: zero, or behind the first of a pair.
     #[inline]
     fn element(&mut self, offset: usize) -> Result<Option<usize>> {
-        if offset == 0 {
-            if let Some(first) = self.streaming.as_ref().and_then(|streaming| streaming.first) {
-                return Ok(Some(first));
-            }
+        if offset == 0
+            && let Some(first) = self.streaming.as_ref().and_then(|streaming| streaming.first)
+        {
+            return Ok(Some(first));
         }
         let whole = loop {
             if self.scanner.is_idle() {

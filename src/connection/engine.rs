@@ -142,10 +142,10 @@ impl Engine {
     /// Encodes a command of this crate's own types and gives it the next place.
     #[inline(always)]
     pub(super) fn issue<A: Arguments>(&mut self, command: &Command<A>) -> u64 {
-        if self.issued >= self.limit {
-            if let Err(error) = self.make_room(1) {
-                return self.born_failed(error);
-            }
+        if self.issued >= self.limit
+            && let Err(error) = self.make_room(1)
+        {
+            return self.born_failed(error);
         }
         let mut out = ArgWriter::new(&mut self.output.buf, self.output.len);
         out.command(1 + command.arguments().count(), command.name());
@@ -167,10 +167,10 @@ impl Engine {
 
     /// Gives the next place to a command that is encoded already.
     pub(super) fn issue_encoded(&mut self, bytes: &[u8], block: Option<Block>) -> u64 {
-        if self.issued >= self.limit {
-            if let Err(error) = self.make_room(1) {
-                return self.born_failed(error);
-            }
+        if self.issued >= self.limit
+            && let Err(error) = self.make_room(1)
+        {
+            return self.born_failed(error);
         }
         self.output.append(bytes);
         let place = self.issued;
@@ -372,11 +372,11 @@ impl Engine {
 
     /// Accounts for an error that no handle will tell.
     pub(super) fn unseen(&mut self, place: u64, error: Error) {
-        if let Some(batch) = &mut self.batch {
-            if let Some(position) = batch.position(place) {
-                batch.note(position, error);
-                return;
-            }
+        if let Some(batch) = &mut self.batch
+            && let Some(position) = batch.position(place)
+        {
+            batch.note(position, error);
+            return;
         }
         self.stats.unseen_errors += 1;
         self.account.get_or_insert(error);

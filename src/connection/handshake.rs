@@ -53,10 +53,10 @@ impl Engine {
             Some(Err(error)) => return self.judge(error),
             None => return Err(Error::Refused("the server did not answer HELLO")),
         }
-        if self.config.database != 0 {
-            if let Some(Err(error)) = answers.next() {
-                return Err(error.into());
-            }
+        if self.config.database != 0
+            && let Some(Err(error)) = answers.next()
+        {
+            return Err(error.into());
         }
         // SETINFO is a courtesy: an error means that the server is too old for it, or does not let this user.
         Ok(Hello::Done)
@@ -156,10 +156,10 @@ impl Engine {
                     let filled = written.clone().and_then(|()| self.fill(deadline));
                     if let Err(error) = filled {
                         // The reason, if the server gave one.
-                        if let Ok(Some(n)) = self.head_frame() {
-                            if let Some(Frame::Error(message)) = resp::frame(&self.input.bytes()[..n]) {
-                                answers.push(Err(ServerError::new(message)));
-                            }
+                        if let Ok(Some(n)) = self.head_frame()
+                            && let Some(Frame::Error(message)) = resp::frame(&self.input.bytes()[..n])
+                        {
+                            answers.push(Err(ServerError::new(message)));
                         }
                         return match answers.into_iter().find_map(|answer| answer.err()) {
                             Some(reason) if !matches!(error, Error::Timeout) => Err(self.reveal(reason).into()),

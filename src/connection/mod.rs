@@ -5,6 +5,7 @@ mod config;
 mod deadline;
 mod elements;
 mod engine;
+mod exec;
 mod groups;
 mod handshake;
 mod input;

@@ -19,8 +19,9 @@ pub(crate) enum Effect {
     Blocking(Block),
 }
 
-const SUBSCRIBES: Effect =
-    Effect::Refused("a subscribed connection does not answer each command once, and this version has no type for it yet");
+const SUBSCRIBES: Effect = Effect::Refused(
+    "a subscribed connection does not answer each command once, and this version has no type for it yet",
+);
 const TRANSACTS: Effect = Effect::Refused("MULTI, EXEC and DISCARD are sent by Connection::transaction");
 const WATCHES: Effect = Effect::Refused("WATCH and UNWATCH are sent by Connection::watch and Connection::transact");
 const REPLICATES: Effect = Effect::Refused("replication is not a dialogue of commands and replies");

@@ -117,7 +117,6 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
     /// # Errors
     ///
     /// Those of [`Reply::wait`](crate::Reply::wait).
-    #[expect(clippy::len_without_is_empty, reason = "an empty reply and a nil one are told apart")]
     pub fn len(&mut self) -> Result<Option<usize>> {
         let mut deadline = None;
         match self.begin(&mut deadline) {
@@ -205,11 +204,11 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
     }
 
     fn first_is_aggregate(&mut self, deadline: &mut Option<Deadline>) -> Result<bool> {
-        if let State::Begun { aside, taken, .. } = &self.state {
-            if aside.elements > 0 {
-                let first = resp::Elements::new(&aside.bytes[*taken..], aside.elements).peek();
-                return Ok(first.is_some_and(|first| first.is_aggregate()));
-            }
+        if let State::Begun { aside, taken, .. } = &self.state
+            && aside.elements > 0
+        {
+            let first = resp::Elements::new(&aside.bytes[*taken..], aside.elements).peek();
+            return Ok(first.is_some_and(|first| first.is_aggregate()));
         }
         let peeked = self.conn.peek_element(self.place, deadline);
         match self.note(peeked)? {

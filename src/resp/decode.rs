@@ -105,9 +105,9 @@ pub(crate) fn peek(bytes: &[u8]) -> Result<Peek<'_>, ProtocolError> {
 #[inline(always)]
 pub(crate) fn usual_status(bytes: &[u8]) -> Option<(&'static [u8], usize)> {
     // Compared as words: the compiler would go byte by byte.
-    match bytes.first_chunk()? {
-        &[a, b, c, d, b'\n'] if u32::from_ne_bytes([a, b, c, d]) == u32::from_ne_bytes(*b"+OK\r") => Some((b"OK", 5)),
-        &[a, b, c, d, b'G']
+    match *bytes.first_chunk()? {
+        [a, b, c, d, b'\n'] if u32::from_ne_bytes([a, b, c, d]) == u32::from_ne_bytes(*b"+OK\r") => Some((b"OK", 5)),
+        [a, b, c, d, b'G']
             if u32::from_ne_bytes([a, b, c, d]) == u32::from_ne_bytes(*b"+PON") && bytes.get(5..7) == Some(b"\r\n") =>
         {
             Some((b"PONG", 7))
