@@ -18,9 +18,9 @@ const MIB: u64 = 1 << 20;
 #[test]
 fn a_great_many_large_replies_may_be_outstanding_on_a_real_server() -> Result<()> {
     let count = if cfg!(debug_assertions) { 50_000 } else { 200_000 };
-    let server = support::server();
     let value = "v".repeat(10_000);
     for unix in [false, true] {
+        let server = support::server();
         let config = if unix { support::unix_config(&server) } else { support::config(&server) };
         let before = server.memory()?.peak;
         let wanted = value.clone();

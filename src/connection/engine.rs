@@ -207,7 +207,7 @@ impl Engine {
             let mut deadline = Deadline::new(self.allowance(goal.saturating_sub(1)));
             self.settle_until(goal, &mut deadline)?;
         }
-        self.limit = self.next + cap;
+        self.limit = self.next.saturating_add(cap);
         Ok(())
     }
 

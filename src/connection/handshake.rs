@@ -44,9 +44,10 @@ impl Engine {
         }
         let mut commands = vec![hello];
         commands.extend(self.select());
+        let needed = commands.len();
         commands.extend(self.info());
         self.scanner = Scanner::new(true);
-        let answers = self.exchange(&commands, deadline)?;
+        let answers = self.exchange(&commands, needed, deadline)?;
         let mut answers = answers.into_iter();
         match answers.next() {
             Some(Ok(())) => {}
@@ -93,7 +94,7 @@ impl Engine {
         commands.extend(select);
         let needed = commands.len();
         commands.extend(self.info());
-        let answers = self.exchange(&commands, deadline)?;
+        let answers = self.exchange(&commands, needed, deadline)?;
         for (index, answer) in answers.into_iter().take(needed).enumerate() {
             match answer {
                 Ok(()) => {}
@@ -107,7 +108,7 @@ impl Engine {
     /// AUTH alone, for servers that want it before HELLO.
     fn login(&mut self, deadline: &mut Deadline) -> Result<()> {
         let Some(auth) = self.auth() else { return Ok(()) };
-        match self.exchange(&[auth], deadline)?.pop() {
+        match self.exchange(&[auth], 1, deadline)?.pop() {
             Some(Err(error)) => Err(self.reveal(error).into()),
             _ => Ok(()),
         }
@@ -133,8 +134,9 @@ impl Engine {
         [info("LIB-NAME", env!("CARGO_PKG_NAME")), info("LIB-VER", env!("CARGO_PKG_VERSION"))]
     }
 
-    /// Writes the commands and reads as many replies.
-    fn exchange(&mut self, commands: &[Vec<Vec<u8>>], deadline: &mut Deadline) -> Result<Vec<Answer>> {
+    /// Writes the commands and reads as many replies. If the connection ends before, and one of the first `needed` replies
+    /// was an error, or another one that no command has asked for, that is taken for the reason.
+    fn exchange(&mut self, commands: &[Vec<Vec<u8>>], needed: usize, deadline: &mut Deadline) -> Result<Vec<Answer>> {
         let mut answers = Vec::with_capacity(commands.len());
         let mut bytes = Vec::new();
         for command in commands {
@@ -161,7 +163,13 @@ impl Engine {
                         {
                             answers.push(Err(ServerError::new(message)));
                         }
-                        return match answers.into_iter().find_map(|answer| answer.err()) {
+                        let errors =
+                            answers.into_iter().enumerate().filter_map(|(index, answer)| Some((index, answer.err()?)));
+                        let reason = errors
+                            .filter(|(index, error)| *index < needed || unasked(error))
+                            .map(|(_, error)| error)
+                            .next();
+                        return match reason {
                             Some(reason) if !matches!(error, Error::Timeout) => Err(self.reveal(reason).into()),
                             _ => Err(error),
                         };
@@ -183,8 +191,12 @@ enum Hello {
     Unknown,
 }
 
+/// Whether an error is one that servers send of their own accord before they close.
+fn unasked(error: &ServerError) -> bool {
+    error.code() == Some("DENIED") || memchr::memmem::find(error.message(), b"max number of clients").is_some()
+}
+
 /// Whether an `ERR` to HELLO is about something else than HELLO itself, so that RESP2 would fare no better.
 fn fatal(error: &ServerError) -> bool {
-    let contains = |text: &[u8]| memchr::memmem::find(error.message(), text).is_some();
-    contains(b"max number of clients") || contains(b"Client names cannot contain")
+    unasked(error) || memchr::memmem::find(error.message(), b"Client names cannot contain").is_some()
 }
