@@ -53,7 +53,7 @@ struct User {
 
 impl ToArgs for &User {
     fn write_args(&self, out: &mut ArgWriter<'_>) {
-        (("name", &self.name), ("logins", self.logins)).write_args(out);
+        ("name", &self.name, "logins", self.logins).write_args(out);
     }
 }
 
@@ -86,8 +86,8 @@ fn main() -> Result<()> {
 
     let ada = User { name: "Ada".into(), logins: 3 };
     conn.hset(UserKey(7), &ada).wait()?;
-    // A reply that is one value of one's own: by name, since `hgetall` gives field after field.
-    assert_eq!(conn.command::<User>("HGETALL", UserKey(7)).wait()?, ada);
+    // `hgetall` gives field after field; `wait_as` takes the reply as one value.
+    assert_eq!(conn.hgetall::<String, String>(UserKey(7)).wait_as::<User>()?, ada);
 
     // What cannot be decoded is that handle's error, and the connection goes on.
     let (missing, name) = (conn.command::<User>("HGETALL", UserKey(8)), conn.hget::<String>(UserKey(7), "name"));

@@ -247,7 +247,7 @@ fn list(conn: &Connection) -> Result<Vec<Measured>> {
 /// The beginning of an error.
 fn short(error: &Error) -> String {
     let text = error.to_string();
-    if text.len() > 30 { format!("{text:.29}…") } else { text }
+    if text.len() > 28 { format!("{text:.27}…") } else { text }
 }
 
 fn promise(conn: &Connection, server: &Server) -> Result<()> {
@@ -304,7 +304,8 @@ fn main() -> Result<()> {
     // First, while the process is small. Shown second.
     let lists = list(&conn)?;
 
-    println!("The same {} commands (SET, GET, INCR, RPUSH) in five ways; bars by speed.\n", number(COMMANDS as f64));
+    println!("The same {} commands (SET, GET, INCR, RPUSH) in five ways; bars by speed.", number(COMMANDS as f64));
+    println!("A round trip: the connection had written something and stood waiting for the server.\n");
     let rows = job(&conn)?;
     table("replies/s", COMMANDS as f64, &rows, false);
 
@@ -315,20 +316,18 @@ fn main() -> Result<()> {
     promise(&conn, &server)?;
 
     let (plain, kept) = (&rows[0], &rows[1]);
-    println!("What was seen: calls waited for one by one stood still {} times, once for each command.", trips(plain));
+    let once = if kept.round_trips() == 1 { "round trip" } else { "round trips" };
+    println!("What was seen, in one run of each: calls waited for one by one took {} round trips.", trips(plain));
     println!(
-        "The same calls, their handles kept and waited for later, stood still {} and brought {:.0} times as many",
-        if kept.round_trips() == 1 { "once".into() } else { format!("{} times", trips(kept)) },
+        "The same calls, with their handles kept and waited for later, took {} {once}, and brought\n\
+         {:.0} times as many replies per second.",
+        trips(kept),
         plain.time.div_duration_f64(kept.time)
     );
-    println!("replies per second.");
     if let [_, Measured { peak: Some(one), .. }, Measured { peak: Some(all), .. }] = lists[..] {
         println!("Read one by one, the list passed through {one:.1} MiB; all at once it took {all:.1} MiB.");
     }
-    println!(
-        "\nTook {:.1} s. Next: `cargo run --features testing --example tour`, README.md,",
-        start.elapsed().as_secs_f64()
-    );
+    println!("\nTook {:.1} s. Next: `cargo run --example tour`, README.md,", start.elapsed().as_secs_f64());
     println!("`make doc` (the module `cookbook` has complete programs), `make bench` (beside other clients).");
     Ok(())
 }

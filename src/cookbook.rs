@@ -2,7 +2,7 @@
 //!
 //! Each program begins with a private server, so that it can be tried as it stands; put the URL of your own in its
 //! place. The directory `examples` of the repository has longer ones, each of which can be run:
-//! `cargo run --features testing --example tour`.
+//! `cargo run --example tour`.
 //!
 //! - [Connecting with options](#connecting-with-options)
 //! - [Strings with an expiry](#strings-with-an-expiry)
@@ -124,8 +124,8 @@
 //!
 //! # A hash as an object
 //!
-//! Fields are given as a pair, or as an array, slice, vector or map of pairs. Values of different types are brought to
-//! one first; or see [`ToPairs`] for a type of one's own.
+//! Fields and values are given in turn in a tuple, or as an array, slice, vector or map of pairs; or see [`ToPairs`] for
+//! a type of one's own.
 //!
 //! ```
 //! # #[cfg(feature = "testing")] {
@@ -140,8 +140,7 @@
 //! }
 //!
 //! fn save(conn: &Connection, id: u64, user: &User) -> redefer::Result<()> {
-//!     let fields = [("name", user.name.as_str()), ("logins", &user.logins.to_string())];
-//!     conn.hset(format!("user:{id}"), fields).wait()?;
+//!     conn.hset(format!("user:{id}"), ("name", &user.name, "logins", user.logins)).wait()?;
 //!     Ok(())
 //! }
 //!
@@ -402,7 +401,7 @@
 //!     let squares: Vec<u64> = conn.lrange("squares", -2, -1).wait()?;
 //!     assert_eq!(squares, [64, 81]);
 //!
-//!     // Pairs are tuples, so they make a map.
+//!     // Pairs are tuples, and make a map.
 //!     conn.zadd("ranking", [(1.5, "Ada"), (2.5, "Grace")]).wait()?;
 //!     let ranking: BTreeMap<String, f64> = conn.zrange_withscores("ranking", 0, -1).wait()?;
 //!     assert_eq!(ranking["Grace"], 2.5);

@@ -380,6 +380,20 @@ fn a_batch_whose_server_is_lost_says_so() -> Result<()> {
 }
 
 #[test]
+fn finish_says_that_the_connection_is_lost_when_all_handles_live() -> Result<()> {
+    let server = support::server();
+    let conn = support::open(&server);
+    let batch = conn.batch();
+    let (one, two) = (batch.incr("n"), batch.lrange::<String>("list", 0, -1));
+    server.kill();
+    let error = batch.finish().expect_err("the server is gone");
+    assert!(error.is_connection_lost(), "{error:?}");
+    assert!(one.wait().is_err_and(|error| error.is_connection_lost()));
+    assert!(two.wait::<Vec<_>>().is_err_and(|error| error.is_connection_lost()));
+    Ok(())
+}
+
+#[test]
 fn a_connection_lost_in_a_batch_keeps_the_errors_from_before() -> Result<()> {
     let (server, conn) = scripted(|peer| {
         peer.read_commands(4)?;

@@ -30,7 +30,7 @@ pub use scalars::{Arg, ToArg};
 
 use std::ops::Range;
 
-use crate::resp::encode;
+use crate::resp::{encode, number};
 
 /// The longest argument that a server takes, with its default `proto-max-bulk-len`.
 pub const MAX_ARGUMENT: usize = 512 * 1024 * 1024;
@@ -73,7 +73,7 @@ impl<'a> ArgWriter<'a> {
             Arg::Bytes(bytes) => self.bytes(bytes),
             Arg::Integer(n) => self.bytes(itoa::Buffer::new().format(n).as_bytes()),
             Arg::Unsigned(n) => self.bytes(itoa::Buffer::new().format(n).as_bytes()),
-            Arg::Double(x) => self.bytes(scalars::double(x).as_bytes()),
+            Arg::Double(x) => self.bytes(number::double_text(x).as_bytes()),
             Arg::Owned(bytes) => self.bytes(&bytes),
         }
     }

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::resp::number;
+
 /// The bytes of one argument.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -131,7 +133,7 @@ impl ToArg for usize {
 impl ToArg for f32 {
     fn to_arg(&self) -> Arg<'_> {
         // As text first: 0.1f32 is to be sent as 0.1, not as the double nearest to it.
-        Arg::from(double_text(format!("{self:?}")))
+        Arg::from(number::shorten(format!("{self:?}")))
     }
     const DIRECT: bool = true;
 }
@@ -166,22 +168,6 @@ impl<T: ToArg + ToOwned + ?Sized> ToArg for Cow<'_, T> {
     const DIRECT: bool = false;
 }
 
-/// A double as Redis reads it: the shortest text that reads back as the same number.
-pub(super) fn double(x: f64) -> String {
-    if x.is_infinite() {
-        return String::from(if x > 0.0 { "inf" } else { "-inf" });
-    }
-    double_text(format!("{x:?}"))
-}
-
-fn double_text(mut text: String) -> String {
-    if text.ends_with(".0") {
-        text.truncate(text.len() - 2);
-    }
-    text.make_ascii_lowercase();
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,7 +188,7 @@ mod tests {
             (f64::MAX, "1.7976931348623157e308"),
         ];
         for (x, text) in cases {
-            assert_eq!(double(x), text);
+            assert_eq!(number::double_text(x), text);
         }
         assert_eq!(0.1f32.to_arg(), Arg::Owned(b"0.1".to_vec()));
     }

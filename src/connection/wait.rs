@@ -223,7 +223,7 @@ impl Taken<'_> {
     pub(crate) fn frames(&self) -> (Option<Frame<'_>>, Option<Frame<'_>>) {
         let (first, second) =
             self.engine.input.buf[self.start..self.start + self.first + self.second].split_at(self.first);
-        (element(first), if second.is_empty() { None } else { element(second) })
+        (whole(first), if second.is_empty() { None } else { whole(second) })
     }
 }
 
@@ -234,9 +234,9 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// The frame that a whole element is.
+/// The frame that these bytes are, scalars first.
 #[inline]
-fn element(bytes: &[u8]) -> Option<Frame<'_>> {
+fn whole(bytes: &[u8]) -> Option<Frame<'_>> {
     match resp::peek(bytes) {
         Ok(Peek::Scalar(frame, _)) => Some(frame),
         _ => resp::frame(bytes),
@@ -255,14 +255,14 @@ impl Engine {
             Arrived::Head(n) => {
                 let start = self.input.start;
                 self.pass(n);
-                let value = match resp::frame(&self.input.buf[start..start + n]) {
+                let value = match whole(&self.input.buf[start..start + n]) {
                     Some(frame) => decode(frame),
                     None => Err(UnexpectedReply::new("a reply", "something else").into()),
                 };
                 self.input.give_back();
                 value
             }
-            Arrived::Stored(frame) => match resp::frame(&frame) {
+            Arrived::Stored(frame) => match whole(&frame) {
                 Some(frame) => decode(frame),
                 None => Err(UnexpectedReply::new("a reply", "something else").into()),
             },

@@ -92,8 +92,9 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
     ///
     /// [`Reply::wait`]: crate::Reply::wait
     pub fn wait<C: FromIterator<T>>(mut self) -> Result<C> {
-        let mut deadline = None;
-        std::iter::from_fn(|| self.next_before(&mut deadline)).collect()
+        let mut collecting = Collecting { items: &mut self, deadline: None, error: None };
+        let collection = collecting.by_ref().collect();
+        collecting.error.map_or(Ok(collection), Err)
     }
 
     /// Waits for the whole reply and decodes it as one value, for a type of one's own that is made from many elements.
@@ -337,6 +338,39 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
             }),
             _ => self.element(deadline, false, |frame, _| T::from_element(frame)),
         })
+    }
+}
+
+/// The items of a multi-bulk up to its end or its first error, for a collection to be made of.
+struct Collecting<'a, 'c, T> {
+    items: &'a mut MultiBulk<'c, T>,
+    deadline: Option<Deadline>,
+    error: Option<Error>,
+}
+
+/// How many items a collection makes room for beforehand: what is announced need not come.
+const RESERVE: u64 = 1024;
+
+impl<T: FromReply> Iterator for Collecting<'_, '_, T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        match self.items.next_before(&mut self.deadline)? {
+            Ok(item) => Some(item),
+            Err(error) => {
+                self.error = Some(error);
+                None
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let mut items = 0;
+        if let State::Begun { left, layout: Some(layout), .. } = &self.items.state {
+            items = layout.items((*left).min(RESERVE) as usize);
+        }
+        (items, None)
     }
 }
 

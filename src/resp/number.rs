@@ -61,6 +61,20 @@ pub(crate) fn is_big_number(text: &[u8]) -> bool {
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
+/// A double as servers spell it: the shortest text that reads back as the same number, `inf`, `-inf` and `nan`.
+pub(crate) fn double_text(x: f64) -> String {
+    shorten(format!("{x:?}"))
+}
+
+/// The text of a float as Rust writes it, as servers spell it.
+pub(crate) fn shorten(mut text: String) -> String {
+    if text.ends_with(".0") {
+        text.truncate(text.len().saturating_sub(2));
+    }
+    text.make_ascii_lowercase();
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

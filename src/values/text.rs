@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::FromReply;
 use super::from_reply::mismatch;
 use crate::error::{Error, Result};
-use crate::resp::Frame;
+use crate::resp::{Frame, number};
 
 /// The bytes of a frame that is a string or a number. RESP2 has only text for doubles and only integers for booleans,
 /// so these are written as RESP2 would have them.
@@ -25,21 +25,9 @@ fn written(frame: &Frame<'_>) -> Result<String> {
     match *frame {
         Frame::Integer(n) => Ok(itoa::Buffer::new().format(n).to_owned()),
         Frame::Boolean(b) => Ok(String::from(if b { "1" } else { "0" })),
-        Frame::Double(x) => Ok(double(x)),
+        Frame::Double(x) => Ok(number::double_text(x)),
         _ => Err(Error::unexpected("a string", frame)),
     }
-}
-
-/// The shortest text that reads back as the same number, spelt as servers spell it.
-fn double(x: f64) -> String {
-    if x.is_nan() {
-        return String::from("nan");
-    }
-    let mut text = format!("{x:?}");
-    if text.ends_with(".0") {
-        text.truncate(text.len() - 2);
-    }
-    text
 }
 
 #[cold]
@@ -61,11 +49,9 @@ fn string(bytes: &[u8]) -> Result<String> {
     macro_rules! padded {
         ($block:literal) => {{
             const HALF: usize = $block / 2;
-            let (first, last) = (bytes.first_chunk::<HALF>(), bytes.last_chunk::<HALF>());
-            let (first, last) = first.zip(last).expect("at least half a block");
             let mut block = Block([0; $block]);
-            block.0[..HALF].copy_from_slice(first);
-            block.0[bytes.len() - HALF..bytes.len()].copy_from_slice(last);
+            block.0[..HALF].copy_from_slice(&bytes[..HALF]);
+            block.0[bytes.len() - HALF..bytes.len()].copy_from_slice(&bytes[bytes.len() - HALF..]);
             str::from_utf8(&block.0).map(|text| String::from(&text[..bytes.len()]))
         }};
     }
