@@ -18,6 +18,9 @@ use crate::values::FromReply;
 /// }
 /// ```
 ///
+/// A struct that is generic over `C` and keeps a `C::Reply` borrows the guard of a batch or a transaction for as long as it
+/// lives, so that it cannot be committed; return the handles instead, alone or in a tuple.
+///
 /// For commands that this crate has no method for, a trait of one's own on top is a few lines:
 ///
 /// ```no_run

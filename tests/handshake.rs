@@ -299,7 +299,8 @@ fn a_paused_server_is_waited_for_no_longer_than_the_connect_timeout() -> Result<
     let server = support::server();
     let other = support::open(&server);
     other.client_pause(Duration::from_secs(100)).wait()?;
-    for config in both(support::config(&server)) {
+    // Redis 7.0 refuses the unknown SETINFO in spite of the pause, and RESP2 would have nothing else to wait for.
+    for config in both(support::config(&server).database(1)) {
         let error = refused(config.connect_timeout(Duration::from_millis(100)).timeout(Duration::from_secs(100)));
         assert!(matches!(error, Error::Timeout), "{error}");
     }

@@ -94,7 +94,7 @@ pub enum SendWhen {
     /// or if there was none, so that the server works while the caller does. Else commands gather until someone waits,
     /// until [`flush`](crate::Connection::flush), until there are [`write_batch`](Config::write_batch) bytes, or until
     /// the oldest gathered one is 1 ms old at the next call. (The clock is not read at every call: at the latest
-    /// when half as many commands again have been gathered.)
+    /// when as many commands again have been gathered.)
     #[default]
     Adaptive,
     /// Each command is written when it is issued: the shortest way to the server, at the price of a system call each.

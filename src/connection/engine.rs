@@ -238,7 +238,7 @@ impl Engine {
         self.clock_at = match self.config.send_when {
             SendWhen::Eager => place + 1,
             // Ever more seldom, since those who issue many do so fast.
-            SendWhen::Adaptive => place + 1 + (self.issued - self.flushed) / 2,
+            SendWhen::Adaptive => place + (self.issued - self.flushed).max(1),
             SendWhen::Gathering => u64::MAX,
         };
         if send && self.lost.is_none() {

@@ -133,7 +133,8 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
     }
 
     /// Runs `take` on the bytes of every element that is left, without a copy of any: for payloads that need not be kept.
-    /// Elements of pairs come one by one. The connection cannot be used meanwhile.
+    /// Elements of pairs come one by one. The connection cannot be used meanwhile. The type of the elements does not
+    /// matter here: `conn.lrange::<()>(…)` will do.
     ///
     /// # Errors
     ///
