@@ -383,8 +383,8 @@ fn multi_bulks_may_be_cut_anywhere() -> Result<()> {
                             continue;
                         }
                         3 | 4 => {
-                            for n in 0..want.len().min(how - 2) {
-                                assert_eq!(list.next().transpose()?.as_ref(), Some(&want[n]), "{what}");
+                            for element in want.iter().take(how - 2) {
+                                assert_eq!(list.next().transpose()?.as_ref(), Some(element), "{what}");
                             }
                             assert_eq!(last.wait()?, 77, "{what}");
                             assert_eq!(collect(list)?, want[want.len().min(how - 2)..], "{what}");

@@ -577,6 +577,107 @@ fn a_handle_is_ready_when_its_connection_is_lost() -> Result<()> {
     Ok(())
 }
 
+/// The value, unless the wait timed out.
+#[track_caller]
+fn in_time<T>(outcome: Result<T>) -> Option<T> {
+    match outcome {
+        Ok(value) => Some(value),
+        Err(Error::Timeout) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_server_that_stalls_at_random_makes_waits_time_out_and_shifts_nothing() -> Result<()> {
+    let server = support::server();
+    support::open(&server).rpush("numbers", (0..200).collect::<Vec<i64>>()).wait()?;
+    let (seeds, steps) = if cfg!(debug_assertions) { (8, 250) } else { (20, 500) };
+    let mut timeouts = 0;
+    for seed in 0..seeds {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let config = support::config(&server).timeout(Duration::from_millis(1)).linger(Duration::ZERO);
+        let conn = Connection::open(config.max_outstanding(40).write_batch(1 << 12))?;
+        let mut echoes: Vec<(i64, Reply<'_, i64>)> = Vec::new();
+        let mut queued: Vec<(i64, Queued<'_, i64>)> = Vec::new();
+        let mut lists: Vec<(i64, MultiBulk<'_, i64>)> = Vec::new();
+        for step in 0..steps {
+            let what = format!("seed {seed}, step {step}");
+            match rng.u32(0..10) {
+                0..=3 => echoes.push((step, conn.echo(step))),
+                4 => lists.push((0, conn.lrange("numbers", 0, -1))),
+                5 => {
+                    let tx = conn.transaction();
+                    queued.push((step, tx.echo(step)));
+                    queued.push((step + 1, tx.echo(step + 1)));
+                    match rng.u32(0..3) {
+                        0 => timeouts += u32::from(in_time(tx.commit().wait()).is_none()),
+                        1 => tx.commit().detach(),
+                        _ => drop(tx.commit()),
+                    }
+                }
+                6 if rng.u32(0..4) == 0 => conn.command::<()>("DEBUG SLEEP", 0.008).detach(),
+                7 => {
+                    let batch = conn.batch();
+                    queued.push((step, batch.echo(step)));
+                    if rng.bool() {
+                        timeouts += u32::from(in_time(batch.finish()).is_none());
+                    }
+                }
+                _ => {}
+            }
+            if !echoes.is_empty() && rng.u32(0..3) == 0 {
+                let (n, handle) = echoes.swap_remove(rng.usize(0..echoes.len()));
+                match rng.u32(0..4) {
+                    0 => drop(handle),
+                    1 => match handle.wait_timeout(Duration::from_millis(1)) {
+                        Ok(got) => assert_eq!(got, n, "{what}"),
+                        Err(WaitError::Timeout(handle)) => echoes.push((n, handle)),
+                        // It was not even taken in.
+                        Err(WaitError::Failed(error)) => assert!(in_time::<()>(Err(error)).is_none()),
+                    },
+                    _ => match in_time(handle.wait()) {
+                        Some(got) => assert_eq!(got, n, "{what}"),
+                        None => timeouts += 1,
+                    },
+                }
+            }
+            if !queued.is_empty() && rng.u32(0..3) == 0 {
+                let (n, handle) = queued.swap_remove(rng.usize(0..queued.len()));
+                match in_time(handle.wait()) {
+                    Some(got) => assert_eq!(got, n, "{what}"),
+                    None => timeouts += 1,
+                }
+            }
+            if !lists.is_empty() && rng.u32(0..3) == 0 {
+                let (mut next, mut list) = lists.swap_remove(rng.usize(0..lists.len()));
+                for _ in 0..rng.u32(0..100) {
+                    match list.next().map(in_time) {
+                        Some(Some(got)) => assert_eq!(got, next, "{what}"),
+                        Some(None) => {
+                            timeouts += 1;
+                            assert!(list.next().is_none(), "{what}: an iteration ends with its first error");
+                            next = 200;
+                            break;
+                        }
+                        None => assert_eq!(next, 200, "{what}"),
+                    }
+                    next = 200.min(next + 1);
+                }
+                if next < 200 && rng.bool() {
+                    lists.push((next, list));
+                }
+            }
+        }
+        drop((echoes, queued, lists));
+        while in_time(conn.echo::<String>("last").wait().inspect(|last| assert_eq!(last, "last"))).is_none() {}
+        assert!(!conn.is_broken());
+        assert_eq!(conn.outstanding(), 0, "seed {seed}");
+        assert_eq!(conn.stats().stored, 0, "seed {seed}");
+    }
+    assert!(timeouts > 0, "no wait timed out: this has shown nothing");
+    Ok(())
+}
+
 #[test]
 fn a_signal_during_a_wait_changes_nothing() -> Result<()> {
     let server = support::server();

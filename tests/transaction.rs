@@ -1109,3 +1109,275 @@ fn a_commit_on_a_broken_connection_fails_and_so_do_its_handles() -> Result<()> {
     assert!(commit.wait().is_err_and(|error| error.is_connection_lost()));
     Ok(())
 }
+
+// Everything at once.
+
+/// What a handle is, and the number that its reply must carry.
+enum Held<'c> {
+    Text(Reply<'c, String>, u64),
+    Queued(Queued<'c, String>, u64, Fate),
+    List(MultiBulk<'c, String>, u64, u64, Fate),
+    Pairs(MultiBulk<'c, (String, u64)>, u64, u64, Fate),
+    Commit(Reply<'c, ()>, Fate),
+}
+
+/// What becomes of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Runs,
+    Aborted,
+    Refused,
+    Discarded,
+}
+
+impl Fate {
+    /// Whether a failing handle fails for the right reason.
+    fn explains(self, error: &Error) -> bool {
+        match self {
+            Fate::Runs => false,
+            Fate::Aborted => matches!(error, Error::Aborted),
+            Fate::Refused => error.code() == Some("EXECABORT"),
+            Fate::Discarded => matches!(error, Error::NotCommitted),
+        }
+    }
+
+    #[track_caller]
+    fn check<T: PartialEq + std::fmt::Debug>(self, got: Result<T>, wanted: T, seed: u64) {
+        match got {
+            Ok(got) => assert!(self == Fate::Runs && got == wanted, "{got:?} is not {wanted:?}, seed {seed}, {self:?}"),
+            Err(error) => assert!(self.explains(&error), "{error:?} in place of {wanted:?}, seed {seed}, {self:?}"),
+        }
+    }
+}
+
+/// How many elements the list, and how many pairs the hash of this number has.
+fn length(number: u64) -> u64 {
+    number % 5
+}
+
+fn text_of(number: u64) -> Result<String> {
+    if number % 7 == 3 {
+        Err(redefer::ServerError::new(format!("ERR {number}")).into())
+    } else {
+        Ok(number.to_string())
+    }
+}
+
+/// The reply to one command, which says whose it is.
+fn reply_to(command: &[Vec<u8>]) -> String {
+    let word = |at: usize| String::from_utf8_lossy(&command[at]).into_owned();
+    let number = || word(1).parse::<u64>().unwrap_or(0);
+    match word(0).as_str() {
+        "ECHO" => match text_of(number()) {
+            Ok(text) => format!("${}\r\n{text}\r\n", text.len()),
+            Err(error) => format!("-{error}\r\n"),
+        },
+        "LRANGE" => {
+            let (number, length) = (number(), length(number()));
+            let elements = (0..length).map(|n| format!("+{number}.{n}\r\n"));
+            format!("*{length}\r\n{}", elements.collect::<String>())
+        }
+        "HGETALL" => {
+            let (number, length) = (number(), length(number()));
+            let nested = if number % 3 == 0 { "*2\r\n" } else { "" };
+            let pairs: String = (0..length).map(|n| format!("{nested}+{number}\r\n:{n}\r\n")).collect();
+            match number % 3 {
+                0 => format!("*{length}\r\n{pairs}"),
+                1 => format!("*{}\r\n{pairs}", 2 * length),
+                _ => format!("%{length}\r\n{pairs}"),
+            }
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// A server of transactions, which cuts what it says at random and puts pushes in between if they are allowed.
+fn serve(peer: &mut Peer, seed: u64) -> io::Result<()> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let resp3 = peer.handshake()?[0][0] == b"HELLO";
+    let mut queue: Option<Vec<Vec<Vec<u8>>>> = None;
+    let mut refused = false;
+    loop {
+        let command = match peer.read_command() {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            command => command?,
+        };
+        let mut pieces = Vec::new();
+        match (&command[0][..], &mut queue) {
+            (b"MULTI", _) => {
+                queue = Some(Vec::new());
+                pieces.push("+OK\r\n".to_owned());
+            }
+            (b"EXEC", commands) => {
+                let commands = commands.take().unwrap_or_default();
+                if std::mem::take(&mut refused) {
+                    pieces.push("-EXECABORT Transaction discarded because of previous errors.\r\n".to_owned());
+                } else if commands.iter().any(|command| command[0] == b"ABORT") {
+                    pieces.push("*-1\r\n".to_owned());
+                } else {
+                    pieces.push(format!("*{}\r\n", commands.len()));
+                    pieces.extend(commands.iter().map(|command| reply_to(command)));
+                }
+                queue = None;
+            }
+            (b"REFUSE", Some(_)) => {
+                refused = true;
+                pieces.push("-ERR refused\r\n".to_owned());
+            }
+            (_, Some(commands)) => {
+                commands.push(command);
+                pieces.push("+QUEUED\r\n".to_owned());
+            }
+            (_, None) => pieces.push(reply_to(&command)),
+        }
+        for piece in pieces {
+            if resp3 && random.u8(..) < 30 {
+                peer.send(MESSAGE)?;
+            }
+            peer.send_split(&piece, random.usize(..piece.len()))?;
+        }
+    }
+}
+
+/// Issues, waits, iterates, drops, detaches and forgets in a random order, in which each handle must get its own.
+fn mix(seed: u64) -> Result<()> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let random = &mut random;
+    let server = Scripted::start(move |peer| serve(peer, seed ^ 0x5eed));
+    let config = support::config_for(&server.url())
+        .max_outstanding([2, 5, 20, 1000][random.usize(..4)])
+        .write_batch([1, 50, 300, 8192][random.usize(..4)])
+        .send_when([SendWhen::Adaptive, SendWhen::Eager, SendWhen::Gathering][random.usize(..3)]);
+    let conn = Connection::open(config)?;
+    let mut held: Vec<Held<'_>> = Vec::new();
+    let mut number = 0;
+    for _ in 0..150 {
+        number += 1;
+        match random.u8(..100) {
+            0..20 => held.push(Held::Text(conn.echo(number), number)),
+            20..30 => held.push(Held::List(conn.lrange(number, 0, -1), number, 0, Fate::Runs)),
+            30..40 => held.push(Held::Pairs(conn.hgetall(number), number, 0, Fate::Runs)),
+            40..52 => {
+                let fate = [Fate::Runs, Fate::Runs, Fate::Aborted, Fate::Refused, Fate::Discarded][random.usize(..5)];
+                let tx = conn.transaction();
+                let from = held.len();
+                for _ in 0..random.u8(..6) {
+                    number += 1;
+                    held.push(match random.u8(..3) {
+                        0 => Held::Queued(tx.echo(number), number, fate),
+                        1 => Held::List(tx.lrange(number, 0, -1), number, 0, fate),
+                        _ => Held::Pairs(tx.hgetall(number), number, 0, fate),
+                    });
+                }
+                match fate {
+                    Fate::Aborted => tx.command::<Value>("ABORT", ()).detach(),
+                    Fate::Refused => tx.command::<Value>("REFUSE", ()).detach(),
+                    Fate::Runs | Fate::Discarded => {}
+                }
+                if held.len() > from && random.bool() {
+                    give_up(held.swap_remove(random.usize(from..held.len())), random);
+                }
+                if fate != Fate::Discarded {
+                    held.push(Held::Commit(tx.commit(), fate));
+                }
+            }
+            52..56 => {
+                let batch = conn.batch();
+                for _ in 0..random.u8(..6) {
+                    number += 1;
+                    let queued = batch.echo(number);
+                    if random.bool() {
+                        held.push(Held::Queued(queued, number, Fate::Runs));
+                    }
+                }
+                drop(batch);
+            }
+            56..66 if !held.is_empty() => wait(held.swap_remove(random.usize(..held.len())), seed),
+            66..76 if !held.is_empty() => give_up(held.swap_remove(random.usize(..held.len())), random),
+            76..92 if !held.is_empty() => {
+                let at = random.usize(..held.len());
+                step(&mut held[at], seed)?;
+            }
+            92..95 => conn.flush()?,
+            95..97 => drop(conn.sync()),
+            _ => assert!(!conn.is_broken(), "seed {seed}"),
+        }
+    }
+    random.shuffle(&mut held);
+    held.into_iter().for_each(|held| wait(held, seed));
+    // Errors of handles that were given up are in the account, and nothing else is.
+    match conn.sync() {
+        Ok(()) | Err(Error::Server(_) | Error::Aborted | Error::Batch(_)) => {}
+        Err(error) => panic!("{error:?}, seed {seed}"),
+    }
+    assert_eq!(conn.outstanding(), 0, "seed {seed}");
+    drop(conn);
+    server.finish();
+    Ok(())
+}
+
+fn wait(held: Held<'_>, seed: u64) {
+    match held {
+        Held::Text(reply, number) => same_text(reply.wait(), number, Fate::Runs, seed),
+        Held::Queued(reply, number, fate) => same_text(reply.wait(), number, fate, seed),
+        Held::List(list, number, read, fate) => {
+            let wanted: Vec<String> = (read..length(number)).map(|n| format!("{number}.{n}")).collect();
+            fate.check(list.wait(), wanted, seed);
+        }
+        Held::Pairs(pairs, number, read, fate) => {
+            let wanted: Vec<(String, u64)> = (read..length(number)).map(|n| (number.to_string(), n)).collect();
+            fate.check(pairs.wait(), wanted, seed);
+        }
+        Held::Commit(commit, fate) => fate.check(commit.wait(), (), seed),
+    }
+}
+
+#[track_caller]
+fn same_text(got: Result<String>, number: u64, fate: Fate, seed: u64) {
+    match (got, text_of(number)) {
+        (Err(Error::Server(got)), Err(wanted)) if fate == Fate::Runs => {
+            assert_eq!(got.to_string(), wanted.to_string(), "seed {seed}");
+        }
+        (got, Ok(wanted)) => fate.check(got, wanted, seed),
+        (Err(error), Err(_)) => assert!(fate.explains(&error), "{error:?} for {number}, seed {seed}"),
+        (Ok(got), Err(_)) => panic!("{got:?} for {number}, seed {seed}"),
+    }
+}
+
+fn give_up(held: Held<'_>, random: &mut fastrand::Rng) {
+    match (random.u8(..8), held) {
+        (0, held) => std::mem::forget(held),
+        (1..4, Held::Text(reply, _)) => reply.detach(),
+        (1..4, Held::Queued(reply, ..)) => reply.detach(),
+        (1..4, Held::List(list, ..)) => list.detach(),
+        (1..4, Held::Commit(reply, _)) => reply.detach(),
+        (_, held) => drop(held),
+    }
+}
+
+/// Reads an element or asks whether there is something to be read.
+fn step(held: &mut Held<'_>, seed: u64) -> Result<()> {
+    match held {
+        Held::Text(reply, _) => drop(reply.is_ready()?),
+        Held::Queued(reply, ..) => drop(reply.is_ready()?),
+        Held::Commit(reply, _) => drop(reply.is_ready()?),
+        Held::List(list, number, read, Fate::Runs) => {
+            assert_eq!(list.len()?, Some((length(*number) - *read) as usize), "seed {seed}");
+            let wanted = (*read < length(*number)).then(|| format!("{number}.{read}"));
+            *read += u64::from(wanted.is_some());
+            assert_eq!(list.next().transpose()?, wanted, "seed {seed}");
+        }
+        Held::Pairs(pairs, number, read, Fate::Runs) => {
+            let wanted = (*read < length(*number)).then(|| (number.to_string(), *read));
+            *read += u64::from(wanted.is_some());
+            assert_eq!(pairs.next().transpose()?, wanted, "seed {seed}");
+        }
+        Held::List(..) | Held::Pairs(..) => {}
+    }
+    Ok(())
+}
+
+#[test]
+fn whatever_is_issued_and_in_whatever_order_it_is_used_each_handle_gets_its_own_reply() -> Result<()> {
+    (0..200).try_for_each(mix)
+}

@@ -59,6 +59,8 @@ pub(crate) struct Engine {
     pub(super) blocking: VecDeque<(u64, Block)>,
     /// SELECTs whose reply has not come, and the database each asks for.
     pub(super) selects: VecDeque<(u64, u32)>,
+    /// Commands that carry a secret, and whose late reply may repeat it.
+    pub(super) secrets: Vec<u64>,
     /// Push messages, oldest first.
     pub(super) pushes: VecDeque<Vec<u8>>,
     /// Commands that could not be issued.
@@ -118,6 +120,7 @@ impl Engine {
             batches: 0,
             blocking: VecDeque::new(),
             selects: VecDeque::new(),
+            secrets: Vec::new(),
             pushes: VecDeque::new(),
             failures: Vec::new(),
             failure_count: 0,
@@ -371,7 +374,13 @@ impl Engine {
     // Errors.
 
     /// Accounts for an error that no handle will tell.
-    pub(super) fn unseen(&mut self, place: u64, error: Error) {
+    pub(super) fn unseen(&mut self, place: u64, mut error: Error) {
+        if let Some(index) = self.secrets.iter().position(|secret| *secret == place) {
+            self.secrets.swap_remove(index);
+            if let Error::Server(server) = &error {
+                error = server.without_text().into();
+            }
+        }
         if let Some(batch) = &mut self.batch
             && let Some(position) = batch.position(place)
         {
@@ -408,10 +417,12 @@ impl Engine {
     ///
     /// What has arrived whole still reaches its handles, and so does what the socket still holds: a server that closes
     /// often says why just before, while our own write fails first.
+    ///
+    /// Returns the error for whoever found out.
     #[cold]
     pub(super) fn break_with(&mut self, cause: Error) -> Error {
         if self.lost.is_some() {
-            return cause;
+            return self.lost_error(place::NONE);
         }
         // Whatever is found on the way out must not begin this again.
         self.lost = Some(Lost { cause: cause.clone(), unsent: 0, partly: false });
@@ -423,7 +434,7 @@ impl Engine {
         while let Ok(true) = self.settle_one() {}
         let (whole, partly) = self.output.sent();
         let unsent = self.after_commands(self.flushed, whole);
-        self.lost = Some(Lost { cause: cause.clone(), unsent, partly });
+        self.lost = Some(Lost { cause, unsent, partly });
         self.ring.cover(self.next, self.issued);
         for place in self.next..self.issued {
             if self.ring.get(place) == Mark::Detached {
@@ -431,7 +442,7 @@ impl Engine {
             }
         }
         self.output.clear();
-        cause
+        self.lost_error(place::NONE)
     }
 
     pub(super) fn break_with_io(&mut self, error: io::Error) -> Error {

@@ -46,8 +46,8 @@ impl Input {
         if self.start == self.end {
             self.start = 0;
             self.end = 0;
-            self.give_back();
         }
+        self.give_back();
         if self.start > 0 && self.start >= self.buf.len() / 2 {
             self.buf.copy_within(self.start..self.end, 0);
             self.end -= self.start;
@@ -66,13 +66,21 @@ impl Input {
         self.end < self.buf.len()
     }
 
-    /// Gives memory back that a giant reply has needed.
+    /// Gives memory back that a giant reply has needed, once what is left is little.
+    #[inline]
     pub(super) fn give_back(&mut self) {
-        if self.start == self.end && self.buf.len() > BACKLOG {
-            self.start = 0;
-            self.end = 0;
-            self.buf = vec![0; INITIAL];
+        if self.buf.len() > BACKLOG && self.len() <= INITIAL / 2 {
+            self.shrink();
         }
+    }
+
+    #[cold]
+    fn shrink(&mut self) {
+        let mut buf = vec![0; INITIAL];
+        buf[..self.len()].copy_from_slice(self.bytes());
+        self.end = self.len();
+        self.start = 0;
+        self.buf = buf;
     }
 
     /// Takes the bytes at `from..from + n` (counted from the front) out, by moving those before them up.

@@ -303,6 +303,7 @@ impl Engine {
         match self.settle_until(place + 1, &mut deadline) {
             Ok(()) => {}
             Err(error) => {
+                self.secrets.push(place);
                 self.detach(place);
                 return self.born_failed(error);
             }

@@ -106,7 +106,11 @@ impl Connection {
         })?;
         let mut engine = Engine::new(config, stream);
         let mut deadline = Deadline::new(Some(time.saturating_sub(start.elapsed())));
-        engine.handshake(&mut deadline)?;
+        engine.handshake(&mut deadline).map_err(|error| match error {
+            // There is no connection yet that could be lost.
+            Error::ConnectionLost(lost) => lost.cause().clone(),
+            error => error,
+        })?;
         engine.opened();
         Ok(Connection { engine: RefCell::new(engine) })
     }

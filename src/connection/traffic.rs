@@ -58,15 +58,18 @@ impl Engine {
         Ok(())
     }
 
-    /// Reads what is there, as far as there is room for replies that nobody has asked for yet.
+    /// Reads what is there. Beyond the room for replies that nobody has asked for yet they are settled.
     pub(super) fn take_arrived(&mut self) -> Result<()> {
-        if self.input.make_room(BACKLOG) {
-            self.read_now()?;
-        }
-        if !self.input.make_room(BACKLOG) {
-            self.settle_whole()?;
-            if self.input.make_room(BACKLOG) {
-                self.read_now()?;
+        loop {
+            if !self.input.make_room(BACKLOG) {
+                self.settle_whole()?;
+                if !self.input.make_room(BACKLOG) {
+                    break;
+                }
+            }
+            // A read that leaves room free has taken everything.
+            if !self.read_now()? || !self.input.room().is_empty() {
+                break;
             }
         }
         self.skip_detached()

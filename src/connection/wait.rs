@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::deadline::Deadline;
 use super::elements::{Begun, Next, Rest};
 use super::engine::{BUSY, Engine};
+use super::input::BACKLOG;
 use super::settle::{Arrived, Waited};
 use super::{Connection, place};
 use crate::error::{Error, Result, ServerError, UnexpectedReply, WaitError};
@@ -69,7 +70,7 @@ impl Connection {
         while at == engine.head {
             let Engine { input, head, next, scanner, groups, .. } = &mut *engine;
             match resp::peek(&input.buf[input.start..input.end]) {
-                Ok(Peek::Scalar(frame, n)) => {
+                Ok(Peek::Scalar(frame, n)) if n <= BACKLOG => {
                     input.start += n;
                     *next += 1;
                     *head += 1;
