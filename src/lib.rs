@@ -6,6 +6,8 @@
 pub mod args;
 mod batch;
 pub mod commands;
+#[cfg(doctest)]
+mod compile_fail;
 mod connection;
 pub mod cookbook;
 mod error;

@@ -434,27 +434,44 @@ fn a_select_whose_answer_comes_late_is_followed_when_it_comes() -> Result<()> {
 
 #[test]
 fn a_blocking_command_by_name_has_its_own_time_and_so_has_what_is_behind_it() -> Result<()> {
-    let server = support::server();
-    let conn = Connection::open(support::config(&server).timeout(Duration::from_millis(40)))?;
-    conn.command::<Value>("XADD", ("stream", "*", "f", "v")).wait_timeout(LONG)?;
-    let blocking: [(&str, &[&str]); 9] = [
-        ("BLPOP", &["nothing", "0.15"]),
-        ("brpop", &["nothing", "other", "0.15"]),
-        ("BRPOPLPUSH", &["nothing", "other", "0.15"]),
-        ("BLMOVE", &["nothing", "other", "LEFT", "RIGHT", "0.15"]),
-        ("BLMPOP", &["0.15", "1", "nothing", "LEFT"]),
-        ("BZPOPMIN", &["nothing", "0.15"]),
-        ("BZMPOP", &["0.15", "1", "nothing", "MIN"]),
-        ("XREAD", &["COUNT", "1", "BLOCK", "150", "STREAMS", "stream", "$"]),
-        ("WAIT", &["1", "150"]),
+    const BLOCKING: [(&str, &[&str]); 9] = [
+        ("BLPOP", &["nothing", "0.8"]),
+        ("brpop", &["nothing", "other", "0.8"]),
+        ("BRPOPLPUSH", &["nothing", "other", "0.8"]),
+        ("BLMOVE", &["nothing", "other", "LEFT", "RIGHT", "0.8"]),
+        ("BLMPOP", &["0.8", "1", "nothing", "LEFT"]),
+        ("BZPOPMIN", &["nothing", "0.8"]),
+        ("BZMPOP", &["0.8", "1", "nothing", "MIN"]),
+        ("XREAD", &["COUNT", "1", "BLOCK", "800", "STREAMS", "stream", "$"]),
+        ("WAIT", &["1", "800"]),
     ];
-    for (name, arguments) in blocking {
+    let server = support::server();
+    support::open(&server).command::<Value>("XADD", ("stream", "*", "f", "v")).wait()?;
+    // Longer than an answer takes, and shorter than the commands block.
+    let config = support::config(&server).timeout(Duration::from_millis(500));
+    let block = |name: &str, arguments: &[&str], behind_first: bool| -> Result<()> {
+        let conn = Connection::open(config.clone())?;
         let nothing = conn.command::<Value>(name, arguments);
         let behind = conn.ping();
-        assert!(matches!(nothing.wait()?, Value::Nil | Value::Integer(0)), "{name}");
-        behind.wait()?;
-    }
-    Ok(())
+        let nothing = if behind_first {
+            behind.wait()?;
+            nothing.wait()?
+        } else {
+            let nothing = nothing.wait()?;
+            behind.wait()?;
+            nothing
+        };
+        assert!(matches!(nothing, Value::Nil | Value::Integer(0)), "{name}: {nothing:?}");
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let waits: Vec<_> = BLOCKING
+            .iter()
+            .flat_map(|(name, arguments)| [(name, arguments, false), (name, arguments, true)])
+            .map(|(name, arguments, behind_first)| scope.spawn(move || block(name, arguments, behind_first)))
+            .collect();
+        waits.into_iter().try_for_each(|wait| wait.join().expect("no panic"))
+    })
 }
 
 #[test]
@@ -471,8 +488,8 @@ fn a_blocking_command_by_name_without_end_waits_for_longer_than_the_timeout() ->
         other.command::<Value>("BLPOP", ("nothing", 0.2)).wait()?;
         other.rpush("list", "element").wait()
     });
-    assert_eq!(popped.wait()?, ("list".to_owned(), "element".to_owned()));
     behind.wait()?;
+    assert_eq!(popped.wait()?, ("list".to_owned(), "element".to_owned()));
     assert_eq!(pusher.join().expect("no panic")?, 1);
     Ok(())
 }

@@ -290,7 +290,7 @@ fn a_watched_commit_that_could_not_be_sent_ends_the_watch() -> Result<()> {
         peer.send("+OK\r\n+QUEUED\r\n*1\r\n:1\r\n")?;
         peer.expect_end()
     });
-    let conn = Connection::open(config.timeout(Duration::from_millis(20)).max_outstanding(6))?;
+    let conn = Connection::open(config.timeout(Duration::from_millis(300)).max_outstanding(6))?;
     let watch = conn.watch("k")?;
     conn.get::<Option<String>>("slow").detach();
     conn.flush()?;
