@@ -104,7 +104,7 @@ windows! {
     incr(conn) -> i64 = conn.incr(black_box("somemediumcounter"));
 }
 
-/// The oldest is waited for, a new one is issued: sixteen windows, whose fill and end count for little.
+/// The oldest is waited for, a new one is issued: half a window outstanding.
 #[inline(never)]
 fn set_ring(conn: &Connection, window: usize) -> redefer::Result<()> {
     let mut handles = std::collections::VecDeque::with_capacity(window);
@@ -238,7 +238,7 @@ fn main() -> Result<ExitCode, Failure> {
         if !filters.is_empty() && !filters.iter().any(|filter| name.contains(&filter.to_lowercase())) {
             continue;
         }
-        // Some 2,000 commands are few and some 10,000 are many, but at least one window and five.
+        // Some 1,000 commands are few and five times as many are many, but at least one window and five.
         let few = (1024 / row.window).max(1);
         let many = few * 5;
         let commands = ((many - few) * row.window) as u64;

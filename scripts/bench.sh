@@ -1,6 +1,10 @@
 #!/bin/sh
-# Gets what the benchmarks need, then runs them: instructions counted under callgrind, then throughput beside other
-# clients.
+# Gets what the benchmarks need, then runs them:
+#
+#   scripts/bench.sh                    instructions and peers
+#   scripts/bench.sh instructions       instructions per command, under callgrind; fails if a limit is exceeded
+#   scripts/bench.sh peers [ARGS …]     throughput, memory and sending beside other clients: see benches/peers/src/main.rs
+#   scripts/bench.sh build              clean release builds of redefer and of the `redis` crate, timed
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -14,14 +18,28 @@ debian() {
     $root apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "$1" >&2
 }
 
-command -v valgrind >/dev/null || debian valgrind
-[ -e /usr/include/hiredis/hiredis.h ] || debian libhiredis-dev
+instructions() {
+    command -v valgrind >/dev/null || debian valgrind
+    cargo bench --quiet --features testing --bench instructions -- "$@"
+}
 
-# The runner must be of the same version as the library.
-version=$(cargo tree --quiet --all-features --edges normal,dev --prefix none | sed -n 's/^gungraun v\([0-9.]*\).*/\1/p' | head -n 1)
-if [ -n "$version" ] && [ "$(gungraun-runner --version 2>/dev/null)" != "gungraun-runner $version" ]; then
-    cargo install --quiet --locked --force gungraun-runner --version "$version"
-fi
+peers() {
+    [ -e /usr/include/hiredis/hiredis.h ] || debian libhiredis-dev
+    cargo run --release --quiet --manifest-path benches/peers/Cargo.toml -- "$@"
+}
 
-cargo bench --bench instructions
-cargo run --release --quiet --manifest-path benches/peers/Cargo.toml
+case "${1-all}" in
+all)
+    # A limit that is exceeded does not keep the other tables from being printed.
+    failed=0
+    instructions || failed=$?
+    peers
+    exit "$failed"
+    ;;
+instructions | peers) "$@" ;;
+build) peers --rounds 3 build ;;
+*)
+    sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+esac

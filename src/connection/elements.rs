@@ -184,13 +184,12 @@ impl Engine {
     }
 
     /// What was moved aside of a multi-bulk, or an error if there is nothing of it left anywhere. For pairs, only if it
-    /// is no half of one.
+    /// is more than half of one.
     fn take_aside(&mut self, place: u64, pair: bool) -> Result<Option<Rest>> {
         match &mut self.streaming {
             Some(streaming) if streaming.place == place => {
-                let elements = streaming.rest.elements;
-                let whole = elements > 0 && !(pair && elements % 2 == 1);
-                Ok(whole.then(|| std::mem::take(&mut streaming.rest)))
+                let enough = streaming.rest.elements >= if pair { 2 } else { 1 };
+                Ok(enough.then(|| std::mem::take(&mut streaming.rest)))
             }
             _ => match self.rests.iter().position(|rest| rest.0 == place) {
                 Some(index) => Ok(Some(self.rests.swap_remove(index).1)),
@@ -293,6 +292,11 @@ impl Engine {
                 self.refresh_head();
             }
         }
+    }
+
+    /// Whether the connection is in the middle of a multi-bulk whose handle lives.
+    pub(super) fn is_streaming(&self) -> bool {
+        self.streaming.as_ref().is_some_and(|streaming| !streaming.abandoned)
     }
 
     /// Nobody holds the handle of the multi-bulk in whose middle the connection is.

@@ -4,7 +4,7 @@
 //! socket, `settle` puts each reply where it belongs, `elements` reads an aggregate piece by piece, and `groups` knows
 //! the transactions.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -55,6 +55,9 @@ pub(crate) struct Engine {
     pub(super) groups: Groups,
     pub(super) batch: Option<BatchRecord>,
     pub(super) batches: u64,
+    /// The place of each EXEC that is not before `flushed`, and how many elements stand behind it: these have places, and no
+    /// command of their own.
+    pub(super) execs: VecDeque<(u64, u64)>,
     /// Blocking commands whose reply has not come.
     pub(super) blocking: VecDeque<(u64, Block)>,
     /// SELECTs whose reply has not come, and the database each asks for.
@@ -63,8 +66,9 @@ pub(crate) struct Engine {
     pub(super) secrets: Vec<u64>,
     /// Push messages, oldest first.
     pub(super) pushes: VecDeque<Vec<u8>>,
+    pub(super) push_bytes: usize,
     /// Commands that could not be issued.
-    failures: Vec<(u64, Error)>,
+    failures: BTreeMap<u64, Error>,
     failure_count: u64,
     /// The first error nobody saw.
     pub(super) account: Option<Error>,
@@ -118,11 +122,13 @@ impl Engine {
             groups: Groups::default(),
             batch: None,
             batches: 0,
+            execs: VecDeque::new(),
             blocking: VecDeque::new(),
             selects: VecDeque::new(),
             secrets: Vec::new(),
             pushes: VecDeque::new(),
-            failures: Vec::new(),
+            push_bytes: 0,
+            failures: BTreeMap::new(),
             failure_count: 0,
             account: None,
             elements: 0,
@@ -160,7 +166,7 @@ impl Engine {
         let place = self.issued;
         self.issued += 1;
         if let Some(block) = command.block() {
-            self.blocking.push_back((place, block));
+            self.note_blocking(place, block);
         }
         if place == self.next || self.output.len >= self.config.write_batch || place >= self.clock_at {
             self.after_issue(place);
@@ -179,10 +185,22 @@ impl Engine {
         let place = self.issued;
         self.issued += 1;
         if let Some(block) = block {
-            self.blocking.push_back((place, block));
+            self.note_blocking(place, block);
         }
         self.after_issue(place);
         place
+    }
+
+    fn note_blocking(&mut self, place: u64, block: Block) {
+        self.forget_unblocked();
+        self.blocking.push_back((place, block));
+    }
+
+    /// Lets go of blocking commands whose reply has come.
+    fn forget_unblocked(&mut self) {
+        while self.blocking.front().is_some_and(|blocking| blocking.0 < self.next) {
+            self.blocking.pop_front();
+        }
     }
 
     #[cold]
@@ -198,16 +216,17 @@ impl Engine {
         if let Some(lost) = &self.lost {
             return Err(lost.unsent_error());
         }
-        let mut deadline = Deadline::new(self.config.timeout);
+        let cap = self.config.max_outstanding as u64;
+        let full = self.issued - self.next + places > cap;
+        // Down to half, so that this is not paid for at every command.
+        let keep = (cap / 2).min(cap.saturating_sub(places)).min(self.issued - self.next);
+        let goal = if full { self.issued - keep } else { self.next };
+        let mut deadline = Deadline::new(self.allowance(goal.saturating_sub(1)));
         if self.output.pending().len() >= self.config.write_batch {
             self.flush(&mut deadline)?;
         }
-        let cap = self.config.max_outstanding as u64;
-        if self.issued - self.next + places > cap {
+        if full {
             self.stats.forced_drains += 1;
-            let keep = (cap / 2).min(cap.saturating_sub(places));
-            let goal = self.issued - keep.min(self.issued - self.next);
-            let mut deadline = Deadline::new(self.allowance(goal.saturating_sub(1)));
             self.settle_until(goal, &mut deadline)?;
         }
         self.limit = self.next.saturating_add(cap);
@@ -268,7 +287,16 @@ impl Engine {
     pub(super) fn all_written(&mut self) {
         self.output.clear();
         self.flushed = self.issued;
+        self.execs.clear();
         self.gathered = None;
+    }
+
+    /// So many more commands are wholly written, and no longer in the write buffer.
+    pub(super) fn commands_written(&mut self, count: u64) {
+        self.flushed = self.after_commands(self.flushed, count);
+        while self.execs.front().is_some_and(|exec| exec.0 < self.flushed) {
+            self.execs.pop_front();
+        }
     }
 
     /// Keeps the error of a command that gets no place, for its handle.
@@ -276,15 +304,12 @@ impl Engine {
     pub(super) fn born_failed(&mut self, error: Error) -> u64 {
         let number = self.failure_count;
         self.failure_count += 1;
-        self.failures.push((number, error));
+        self.failures.insert(number, error);
         place::failed(number)
     }
 
     pub(super) fn take_failure(&mut self, number: u64) -> Error {
-        match self.failures.iter().position(|failure| failure.0 == number) {
-            Some(index) => self.failures.swap_remove(index).1,
-            None => Error::Refused(BUSY),
-        }
+        self.failures.remove(&number).unwrap_or(Error::Refused(GONE))
     }
 
     // The whole connection.
@@ -353,9 +378,7 @@ impl Engine {
     /// How long a wait for this place may take: the response timeout, and the time of each blocking command up to it.
     pub(super) fn allowance(&mut self, place: u64) -> Option<Duration> {
         let mut time = self.config.timeout?;
-        while self.blocking.front().is_some_and(|blocking| blocking.0 < self.next) {
-            self.blocking.pop_front();
-        }
+        self.forget_unblocked();
         for (_, block) in self.blocking.iter().take_while(|blocking| blocking.0 <= place) {
             match block {
                 Block::For(more) => time = time.saturating_add(*more).saturating_add(SLACK),
@@ -366,9 +389,14 @@ impl Engine {
     }
 
     /// Whether a wait for this place may never end, or is for a blocking command.
-    pub(super) fn may_block(&self, place: u64) -> bool {
-        let outstanding = self.blocking.iter().filter(|blocking| blocking.0 >= self.next && blocking.0 <= place);
-        outstanding.clone().any(|blocking| blocking.0 == place || blocking.1 == Block::Forever)
+    pub(super) fn may_block(&mut self, place: u64) -> bool {
+        self.forget_unblocked();
+        self.blocking.binary_search_by_key(&place, |blocking| blocking.0).is_ok()
+            || self
+                .blocking
+                .iter()
+                .take_while(|blocking| blocking.0 <= place)
+                .any(|blocking| blocking.1 == Block::Forever)
     }
 
     // Errors.
@@ -405,7 +433,7 @@ impl Engine {
     pub(super) fn lost_error(&self, place: u64) -> Error {
         match &self.lost {
             Some(lost) => lost.error(place),
-            None => Error::Refused(BUSY),
+            None => Error::Refused(GONE),
         }
     }
 
@@ -455,7 +483,7 @@ impl Engine {
 
     /// The place of the command that comes `count` commands after the one at `place`.
     pub(super) fn after_commands(&self, mut place: u64, mut count: u64) -> u64 {
-        for (exec, elements) in self.groups.execs() {
+        for (exec, elements) in self.execs.iter().copied() {
             if exec < place {
                 continue;
             }
@@ -544,7 +572,7 @@ impl Engine {
     }
 
     /// Whether the drop of something may wait for the reply of this place.
-    pub(super) fn may_wait_in_drop(&self, place: u64) -> bool {
+    pub(super) fn may_wait_in_drop(&mut self, place: u64) -> bool {
         place >= self.next && self.lost.is_none() && !self.silent && !self.may_block(place) && !std::thread::panicking()
     }
 
@@ -583,5 +611,6 @@ impl Lost {
 }
 
 pub(crate) const BUSY: &str = "the connection is in use by what called this: a FromReply or a ToArg may not use it";
+const GONE: &str = "the reply has been taken or given up";
 pub(crate) const EMPTY: &str = "an empty list where the server needs at least one element";
 pub(crate) const TOO_LONG: &str = "an argument is longer than 512 MiB";

@@ -131,10 +131,16 @@ impl Engine {
         let mut pushes = Vec::new();
         let mut scan = || {
             let Some(header) = resp::header(bytes)? else { return Ok(None) };
-            let mut end = header.len;
-            for _ in 0..header.elements {
+            let (mut end, mut left) = (header.len, header.elements);
+            while left > 0 {
                 let Some(len) = scanner.scan(&bytes[end..])? else { return Ok(None) };
-                pushes.extend(scanner.take_pushes().map(|range| bytes[end..][range].to_vec()));
+                let element = &bytes[end..end + len];
+                pushes.extend(scanner.take_pushes().map(|range| element[range].to_vec()));
+                if let Some(Frame::Push(_)) = resp::frame(element) {
+                    pushes.push(element.to_vec());
+                } else {
+                    left -= 1;
+                }
                 end += len;
             }
             Ok(Some(end))

@@ -147,12 +147,4 @@ impl Groups {
             self.free.push(id);
         }
     }
-
-    /// For each transaction on the wire, the place of its EXEC and how many elements stand behind it.
-    pub(super) fn execs(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.on_wire.iter().filter_map(|id| {
-            let group = self.slots[*id as usize].as_ref()?;
-            Some((group.exec_place()?, u64::from(group.size)))
-        })
-    }
 }

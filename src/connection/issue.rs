@@ -115,7 +115,7 @@ impl Connection {
 
     /// Opens a batch, and returns its number; there is one at a time.
     pub(crate) fn open_batch(&self) -> Result<u64> {
-        self.with(|engine| {
+        self.with_guards(|engine| {
             if engine.batch.is_some() {
                 return Err(Error::Refused("another batch is open on this connection"));
             }
@@ -164,20 +164,9 @@ impl Connection {
     /// Does the same for a batch that is dropped, unless that could take long, and accounts for its outcome. What has not
     /// been read by then is accounted for one by one.
     pub(crate) fn drop_batch(&self, id: u64) {
-        let _ = self.with(|engine| {
-            if let Ok(Some(end)) = engine.batch_end(id)
-                && !std::thread::panicking()
-            {
-                let _ = engine.try_flush();
-                if engine.may_wait_in_drop(end - 1) {
-                    let mut deadline = super::Deadline::new(engine.config.timeout);
-                    let _ = engine.settle_until(end, &mut deadline);
-                }
-            }
-            if let Some(Err(error)) = engine.batch.take().map(BatchRecord::outcome) {
-                engine.unseen_anywhere(error);
-            }
-        });
+        if self.with(|engine| engine.drop_batch(id)).is_err() {
+            self.ended.set(super::Ended { batch: Some(id), ..self.ended.get() });
+        }
     }
 
     // Transactions.
@@ -217,7 +206,7 @@ impl Connection {
     /// Issues a transaction: MULTI, the commands in `bytes`, EXEC. Returns the place of the commit, and whether the server
     /// has forgotten, or will, what was watched for it.
     pub(crate) fn commit_group(&self, id: u32, bytes: &[u8], watch: Option<u64>) -> (u64, bool) {
-        self.with(|engine| engine.commit(id, bytes, watch)).unwrap_or((place::BUSY, false))
+        self.with_guards(|engine| engine.commit(id, bytes, watch)).unwrap_or((place::BUSY, false))
     }
 
     // WATCH.
@@ -225,7 +214,7 @@ impl Connection {
     /// Watches keys and returns the generation of the watch.
     pub(crate) fn begin_watch(&self, keys: &[u8], count: usize) -> Result<u64> {
         let bytes = framed(count + 1, "WATCH", keys);
-        let place = self.with(|engine| {
+        let place = self.with_guards(|engine| {
             if engine.watching {
                 return Err(Error::Refused("another watch is held on this connection"));
             }
@@ -246,12 +235,9 @@ impl Connection {
 
     /// The guard of a watch is gone. `sent`: with a transaction, which has unwatched everything.
     pub(crate) fn end_watch(&self, sent: bool) {
-        let _ = self.with(|engine| {
-            engine.watching = false;
-            if !sent && engine.lost.is_none() {
-                engine.unwatch();
-            }
-        });
+        if self.with(|engine| engine.end_watch(sent)).is_err() {
+            self.ended.set(super::Ended { watch: true, ..self.ended.get() });
+        }
     }
 }
 
@@ -272,6 +258,29 @@ impl Engine {
         match &self.batch {
             Some(batch) if batch.id == id => Ok(batch.end()),
             _ => Err(Error::Refused("the batch is not open on this connection")),
+        }
+    }
+
+    pub(super) fn drop_batch(&mut self, id: u64) {
+        let Ok(end) = self.batch_end(id) else { return };
+        if let Some(end) = end
+            && !std::thread::panicking()
+        {
+            let _ = self.try_flush();
+            if self.may_wait_in_drop(end - 1) {
+                let mut deadline = super::Deadline::new(self.config.timeout);
+                let _ = self.settle_until(end, &mut deadline);
+            }
+        }
+        if let Some(Err(error)) = self.batch.take().map(BatchRecord::outcome) {
+            self.unseen_anywhere(error);
+        }
+    }
+
+    pub(super) fn end_watch(&mut self, sent: bool) {
+        self.watching = false;
+        if !sent && self.lost.is_none() {
+            self.unwatch();
         }
     }
 
@@ -364,6 +373,7 @@ impl Engine {
         }
         // Whatever comes of it, this EXEC ends every watch.
         self.watch_generation += 1;
+        self.execs.push_back((exec, size));
         self.elements += size;
         self.after_issue(issued);
         (commit, true)

@@ -21,7 +21,7 @@ mod traffic;
 mod url;
 mod wait;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::time::Instant;
 
@@ -83,6 +83,16 @@ use crate::values::{FromReply, Value};
 /// drop does no I/O; blocking commands without end are not waited for.
 pub struct Connection {
     engine: RefCell<Engine>,
+    /// Guards that were dropped while the engine was in use further up the stack.
+    ended: Cell<Ended>,
+}
+
+/// What is still to be done for guards that are gone: see [`Connection::with_guards`].
+#[derive(Clone, Copy, Default)]
+struct Ended {
+    watch: bool,
+    /// The number of a batch.
+    batch: Option<u64>,
 }
 
 impl Connection {
@@ -112,7 +122,7 @@ impl Connection {
             error => error,
         })?;
         engine.opened();
-        Ok(Connection { engine: RefCell::new(engine) })
+        Ok(Connection { engine: RefCell::new(engine), ended: Cell::default() })
     }
 
     /// Runs on the engine, unless it is in use further up the stack.
@@ -122,6 +132,21 @@ impl Connection {
             Ok(mut engine) => Ok(run(&mut engine)),
             Err(_) => Err(Error::Refused(BUSY)),
         }
+    }
+
+    /// Runs on the engine what depends on whether there is a watch or a batch, after the end of those whose guard was
+    /// dropped while the engine was in use.
+    pub(crate) fn with_guards<R>(&self, run: impl FnOnce(&mut Engine) -> R) -> Result<R> {
+        self.with(|engine| {
+            let ended = self.ended.take();
+            if ended.watch {
+                engine.end_watch(false);
+            }
+            if let Some(id) = ended.batch {
+                engine.drop_batch(id);
+            }
+            run(engine)
+        })
     }
 
     /// Sends everything that has been gathered. Blocks until the operating system has taken it, for at most
@@ -180,10 +205,10 @@ impl Connection {
     }
 
     /// The oldest push message (RESP3) that has come and not been taken, or nothing. Never blocks, and reads nothing from
-    /// the socket: messages are found while replies are read. At most 1,024 are kept; beyond that the oldest are dropped,
-    /// and counted in [`Stats::pushes`] all the same.
+    /// the socket: messages are found while replies are read. At most 1,024 are kept, and 16 MiB of them; beyond that the
+    /// oldest are dropped, and counted in [`Stats::pushes`] all the same.
     pub fn next_push(&self) -> Option<Value> {
-        let push = self.with(|engine| engine.pushes.pop_front()).ok()??;
+        let push = self.with(|engine| engine.next_push()).ok()??;
         Value::from_reply(crate::resp::frame(&push)?).ok()
     }
 }

@@ -8,11 +8,13 @@ use super::engine::Engine;
 use super::groups::State;
 use super::place::{self, Place};
 use super::queue::{Mark, Stored};
+use super::traffic::READS;
 use crate::error::{Error, Result, ServerError, WaitError};
 use crate::resp::{self, Frame, Peek, ProtocolError};
 
-/// How many push messages are kept.
+/// How many push messages are kept, and how many bytes of them; the latest one in any case.
 const MAX_PUSHES: usize = 1024;
+const MAX_PUSH_BYTES: usize = 16 << 20;
 
 /// Where the reply of a handle is.
 pub(super) enum Arrived {
@@ -39,12 +41,9 @@ impl Engine {
             }
             match self.scanner.scan(self.input.bytes()) {
                 Ok(None) => return Ok(None),
-                Ok(Some(n)) => {
-                    self.keep_inner_pushes();
-                    if !self.take_push(n) {
-                        return Ok(Some(n));
-                    }
-                }
+                // The pushes inside are kept when it is consumed, since it may be looked at more than once.
+                Ok(Some(n)) if !self.take_push(n) => return Ok(Some(n)),
+                Ok(Some(_)) => {}
                 Err(error) => return Err(self.break_with(error.into())),
             }
         }
@@ -73,12 +72,13 @@ impl Engine {
             return false;
         }
         let push = bytes.to_vec();
+        self.keep_inner_pushes();
         self.keep_push(push);
         self.input.consume(n);
         true
     }
 
-    /// Copies the pushes that stood between the elements of the frame just scanned.
+    /// Copies the pushes that stood between the elements of the frame at the front, which has just been scanned.
     fn keep_inner_pushes(&mut self) {
         for range in self.scanner.take_pushes() {
             let push = self.input.bytes()[range].to_vec();
@@ -88,10 +88,18 @@ impl Engine {
 
     pub(super) fn keep_push(&mut self, push: Vec<u8>) {
         self.stats.pushes += 1;
-        if self.pushes.len() == MAX_PUSHES {
-            self.pushes.pop_front();
-        }
+        self.push_bytes += push.len();
         self.pushes.push_back(push);
+        while self.pushes.len() > MAX_PUSHES || (self.push_bytes > MAX_PUSH_BYTES && self.pushes.len() > 1) {
+            self.next_push();
+        }
+    }
+
+    /// Takes the oldest push message.
+    pub(super) fn next_push(&mut self) -> Option<Vec<u8>> {
+        let push = self.pushes.pop_front()?;
+        self.push_bytes -= push.len();
+        Some(push)
     }
 
     /// Bytes are there although nothing is outstanding: pushes, or a server that cannot count.
@@ -112,18 +120,21 @@ impl Engine {
 
     /// Consumes the frame at the front, of this length, and the next place with it.
     pub(super) fn pass(&mut self, n: usize) {
-        if self.selects.front().is_some_and(|select| select.0 == self.next) {
-            self.follow_select();
-        }
+        self.keep_inner_pushes();
+        self.follow_select(n);
         self.input.consume(n);
         self.advance();
     }
 
-    fn follow_select(&mut self) {
-        if let Some((_, database)) = self.selects.pop_front()
-            && self.input.bytes().starts_with(b"+")
+    /// If the frame at the front, of this length, is the reply to a SELECT, the database is known from here on.
+    fn follow_select(&mut self, n: usize) {
+        if let Some((place, database)) = self.selects.front().copied()
+            && place == self.next
         {
-            self.config.database = database;
+            self.selects.pop_front();
+            if matches!(resp::frame(&self.input.bytes()[..n]), Some(Frame::SimpleString(_))) {
+                self.config.database = database;
+            }
         }
     }
 
@@ -278,6 +289,9 @@ impl Engine {
                 let error = ServerError::new(message).into();
                 self.unseen(place, error);
             }
+            if place.is_some() {
+                self.follow_select(n);
+            }
         }
         self.input.consume(n);
         self.input.give_back();
@@ -372,8 +386,12 @@ impl Engine {
         }
     }
 
-    /// Whether a wait would not block, found out without blocking.
-    pub(super) fn is_ready(&mut self, place: u64) -> Result<bool> {
+    /// Whether a wait would not block, found out without blocking. On a broken connection it would not.
+    pub(super) fn is_ready(&mut self, place: u64) -> bool {
+        self.look_for(place).unwrap_or(true)
+    }
+
+    fn look_for(&mut self, place: u64) -> Result<bool> {
         let place = match Place::of(place) {
             Place::Ordinary(place) => place,
             Place::Busy | Place::Failed(_) => return Ok(true),
@@ -388,23 +406,28 @@ impl Engine {
                 }
             }
         };
-        loop {
+        for _ in 0..READS {
+            while self.next < place && self.settle_one()? {}
             if place < self.next || self.lost.is_some() {
                 return Ok(true);
             }
-            if place == self.next && self.ring.get(place) == Mark::Live {
-                if self.clear_streaming()? && self.head_frame()?.is_some() {
+            if place == self.next {
+                // The header of EXEC's reply is all that its handle waits for.
+                let here = match self.ring.get(place) {
+                    Mark::Live => self.clear_streaming()? && self.head_frame()?.is_some(),
+                    _ => self.settle_one()?,
+                };
+                if here {
                     return Ok(true);
                 }
-            } else if self.settle_one()? {
-                continue;
             }
-            let _ = self.try_flush();
+            self.try_flush()?;
             self.input.make_room(usize::MAX);
-            if self.lost.is_none() && !self.read_now().unwrap_or(false) && self.lost.is_none() {
+            if !self.read_now()? {
                 return Ok(false);
             }
         }
+        Ok(false)
     }
 }
 

@@ -5,6 +5,13 @@ use super::engine::Engine;
 use super::input::BACKLOG;
 use crate::error::{Error, Result};
 
+/// How many reads in a row do not wait: a server that sends without end must not keep the caller.
+pub(super) const READS: usize = 16;
+
+/// How much is read from a socket that is of no more use. Far more than a socket buffer holds; but the other side may go
+/// on writing.
+const LAST_WORDS: u64 = 64 << 20;
+
 impl Engine {
     /// Whether something may have arrived: a command was written whose reply has not been read.
     fn replies_due(&self) -> bool {
@@ -36,7 +43,7 @@ impl Engine {
                 }
                 Ok(None) => {
                     let count = self.output.compact();
-                    self.flushed = self.after_commands(self.flushed, count);
+                    self.commands_written(count);
                     return Ok(false);
                 }
                 Err(error) => return Err(self.break_with_io(error)),
@@ -48,20 +55,29 @@ impl Engine {
     /// replies taken goes on.
     pub(super) fn flush(&mut self, deadline: &mut Deadline) -> Result<()> {
         while !self.try_flush()? {
-            let left = self.left(deadline)?;
-            match self.stream.ready(left) {
-                Ok(true) => self.absorb()?,
-                Ok(false) => {}
-                Err(error) => return Err(self.break_with_io(error)),
-            }
+            self.wait_for_either(deadline)?;
         }
         Ok(())
     }
 
-    /// Reads what is there. Beyond the room for replies that nobody has asked for yet they are settled.
+    /// Waits until the socket takes bytes or has some, and reads these.
+    fn wait_for_either(&mut self, deadline: &mut Deadline) -> Result<()> {
+        let left = self.left(deadline)?;
+        match self.stream.ready(left) {
+            Ok(true) => self.absorb(),
+            Ok(false) => Ok(()),
+            Err(error) => Err(self.break_with_io(error)),
+        }
+    }
+
+    /// Reads what is there. Beyond the room for replies that nobody has asked for yet they are settled, unless the
+    /// connection is in the middle of a multi-bulk, which is not moved aside for this.
     pub(super) fn take_arrived(&mut self) -> Result<()> {
-        loop {
+        for _ in 0..READS {
             if !self.input.make_room(BACKLOG) {
+                if self.is_streaming() {
+                    break;
+                }
                 self.settle_whole()?;
                 if !self.input.make_room(BACKLOG) {
                     break;
@@ -101,9 +117,16 @@ impl Engine {
     pub(super) fn fill(&mut self, deadline: &mut Deadline) -> Result<()> {
         self.check()?;
         let before = self.stats.bytes_read;
-        self.flush(deadline)?;
-        if self.stats.bytes_read != before {
-            return Ok(());
+        loop {
+            let written = self.try_flush()?;
+            // What has come may be what is waited for, while the server wants something done before it reads on.
+            if self.stats.bytes_read != before {
+                return Ok(());
+            }
+            if written {
+                break;
+            }
+            self.wait_for_either(deadline)?;
         }
         self.input.make_room(usize::MAX);
         self.stats.largest_queue = self.stats.largest_queue.max(self.issued - self.next);
@@ -139,7 +162,8 @@ impl Engine {
 
     /// Reads what a broken socket still holds, without waiting and whatever else goes wrong.
     pub(super) fn read_the_rest(&mut self) {
-        loop {
+        let enough = self.stats.bytes_read + LAST_WORDS;
+        while self.stats.bytes_read < enough {
             self.input.make_room(usize::MAX);
             match self.stream.try_read(self.input.room()) {
                 Ok(Some(n)) if n > 0 => self.arrived(n),

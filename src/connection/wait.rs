@@ -104,7 +104,7 @@ impl Connection {
     }
 
     pub(crate) fn is_ready(&self, place: u64) -> Result<bool> {
-        self.with(|engine| engine.is_ready(place))?
+        self.with(|engine| engine.is_ready(place))
     }
 
     /// Gives a place up, without I/O.
