@@ -165,36 +165,58 @@ impl Connection {
         }
     }
 
-    /// Runs `take` on elements of a multi-bulk as long as they are scalars and whole in the read buffer, at most `most`
-    /// times, on one each time or, for pairs, on two: the fast path of `next_elements`. The last is left to that.
+    /// Takes the next item of a multi-bulk, one element or for pairs two, if it is made of scalars that are whole in the read
+    /// buffer: the fast path of `next_elements`, which the last item is left to. `left` counts the elements down.
     #[inline(always)]
+    pub(crate) fn next_item<T: FromReply>(&self, place: u64, pair: bool, left: &mut u64) -> Option<Result<T>> {
+        let mut engine = self.engine.try_borrow_mut().ok()?;
+        let Engine { input, streaming, .. } = &mut *engine;
+        let streaming = streaming.as_mut().filter(|streaming| streaming.at_hand(place))?;
+        let width = if pair { 2 } else { 1 };
+        if streaming.left <= width {
+            return None;
+        }
+        let bytes = input.buf.get(input.start..input.end)?;
+        // All that user code can see is moved on before it runs.
+        if !pair && let Some((text, n)) = resp::short_bulk(bytes) {
+            input.start += n;
+            streaming.left -= 1;
+            *left -= 1;
+            return Some(T::from_element(Frame::Bulk(text)));
+        }
+        let Ok(Peek::Scalar(first, mut n)) = resp::peek(bytes) else { return None };
+        let mut second = None;
+        if pair {
+            let Ok(Peek::Scalar(frame, more)) = resp::peek(&bytes[n..]) else { return None };
+            second = Some(frame);
+            n += more;
+        }
+        input.start += n;
+        streaming.left -= width;
+        *left -= width;
+        Some(match second {
+            Some(second) => T::from_pair(first, second),
+            None => T::from_element(first),
+        })
+    }
+
+    /// Runs `take` on elements of a multi-bulk as long as they are scalars that are whole in the read buffer, but for the
+    /// last. `left` counts the elements down.
     pub(crate) fn each_scalar(
         &self,
         place: u64,
-        pair: bool,
-        most: u64,
-        mut take: impl FnMut(Frame<'_>, Option<Frame<'_>>) -> Result<()>,
+        left: &mut u64,
+        mut take: impl FnMut(Frame<'_>) -> Result<()>,
     ) -> Result<()> {
         let Ok(mut engine) = self.engine.try_borrow_mut() else { return Err(Error::Refused(BUSY)) };
         let Engine { input, streaming, .. } = &mut *engine;
         let Some(streaming) = streaming.as_mut().filter(|streaming| streaming.at_hand(place)) else { return Ok(()) };
-        let width = if pair { 2 } else { 1 };
-        for _ in 0..most {
-            if streaming.left <= width {
-                break;
-            }
-            let bytes = &input.buf[input.start..input.end];
-            let Ok(Peek::Scalar(first, mut n)) = resp::peek(bytes) else { break };
-            let mut second = None;
-            if pair {
-                let Ok(Peek::Scalar(frame, more)) = resp::peek(&bytes[n..]) else { break };
-                second = Some(frame);
-                n += more;
-            }
-            // All that user code can see is moved on before it runs.
+        while streaming.left > 1 {
+            let Ok(Peek::Scalar(frame, n)) = resp::peek(&input.buf[input.start..input.end]) else { break };
             input.start += n;
-            streaming.left -= width;
-            take(first, second)?;
+            streaming.left -= 1;
+            *left -= 1;
+            take(frame)?;
         }
         Ok(())
     }

@@ -154,10 +154,7 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
         };
         while let State::Begun { left: left @ 1.., aside, .. } = &mut self.state {
             if aside.elements == 0 {
-                self.conn.each_scalar(self.place, false, u64::MAX, |frame, _| {
-                    *left -= 1;
-                    take(frame)
-                })?;
+                self.conn.each_scalar(self.place, left, &mut take)?;
             }
             // What is not whole, no scalar, the last, or was moved aside.
             self.element(&mut deadline, false, |frame, _| take(frame))?;
@@ -293,20 +290,13 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
             && aside.elements == 0
         {
             let pair = T::PAIR && *layout == Layout::Flat;
-            let mut value = None;
-            let taken = self.conn.each_scalar(self.place, pair, 1, |first, second| {
-                *left -= if pair { 2 } else { 1 };
-                value = Some(match second {
-                    Some(second) => T::from_pair(first, second),
-                    None => T::from_element(first),
-                });
-                Ok(())
-            });
-            if let (Ok(()), Some(value)) = (taken, value) {
-                if value.is_err() {
+            match self.conn.next_item(self.place, pair, left) {
+                Some(Ok(item)) => return Some(Ok(item)),
+                Some(error) => {
                     self.give_up();
+                    return Some(error);
                 }
-                return Some(value);
+                None => {}
             }
         }
         self.next_anywhere(deadline)
