@@ -374,6 +374,11 @@ impl Engine {
         if let Some(error) = group.refusal(index) {
             return Err(error.clone().into());
         }
+        if let State::Open = group.state {
+            // The handle is used up, and so its command is as if it had been dropped.
+            group.detached.push(index);
+            return Err(Error::NotCommitted.into());
+        }
         match &group.state {
             State::Ready { first } if index != place::COMMIT => Ok(Resolved::Place(first + u64::from(index))),
             State::Ready { .. } => Ok(Resolved::Committed),
