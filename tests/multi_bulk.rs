@@ -1304,3 +1304,38 @@ fn generic_code_gets_multi_bulks_from_every_executor() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn what_is_left_can_be_taken_as_one_value_at_any_time() -> Result<()> {
+    let server = support::server();
+    let conn = support::open(&server);
+    conn.rpush("l", ["a", "b", "c", "d"]).wait()?;
+    conn.hset("h", [("x", 1), ("y", 2)]).wait()?;
+
+    let whole: Vec<String> = conn.lrange::<()>("l", 0, -1).wait_as()?;
+    assert_eq!(whole, ["a", "b", "c", "d"]);
+
+    let mut measured = conn.hgetall::<String, i64>("h");
+    assert_eq!(measured.len()?, Some(2));
+    let map: std::collections::BTreeMap<String, i64> = measured.wait_as()?;
+    assert_eq!(map.into_iter().collect::<Vec<_>>(), [("x".to_owned(), 1), ("y".to_owned(), 2)]);
+
+    let mut begun = conn.lrange::<String>("l", 0, -1);
+    assert_eq!(begun.next().transpose()?.as_deref(), Some("a"));
+    let behind = conn.llen("l");
+    assert_eq!(begun.wait_as::<(String, String, String)>()?, ("b".into(), "c".into(), "d".into()));
+    assert_eq!(behind.wait()?, 4);
+
+    let mut overtaken = conn.lrange::<String>("l", 0, -1);
+    assert_eq!(overtaken.next().transpose()?.as_deref(), Some("a"));
+    assert_eq!(conn.llen("l").wait()?, 4);
+    assert_eq!(overtaken.next().transpose()?.as_deref(), Some("b"));
+    assert_eq!(overtaken.wait_as::<Vec<String>>()?, ["c", "d"]);
+
+    let none = conn.command::<Option<Vec<String>>>("LPOP", ("none", 1)).wait()?;
+    assert_eq!(none, None);
+    let mut nothing = conn.lrange::<String>("none", 0, -1);
+    assert_eq!(nothing.len()?, Some(0));
+    assert_eq!(nothing.wait_as::<Vec<String>>()?, Vec::<String>::new());
+    Ok(())
+}

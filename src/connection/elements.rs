@@ -174,6 +174,21 @@ impl Engine {
         }
     }
 
+    /// Waits for all that is left of a multi-bulk, moves it aside and hands it over.
+    pub(super) fn take_rest(&mut self, place: u64) -> Result<Rest> {
+        let mut deadline = None;
+        while self.streaming.as_ref().is_some_and(|streaming| streaming.place == place) && !self.clear_streaming()? {
+            if self.lost.is_some() {
+                return Err(self.lost_error(place));
+            }
+            self.fill_elements(&mut deadline)?;
+        }
+        match self.rests.iter().position(|rest| rest.0 == place) {
+            Some(index) => Ok(self.rests.swap_remove(index).1),
+            None => Err(self.lost_error(place)),
+        }
+    }
+
     fn fill_elements(&mut self, deadline: &mut Option<Deadline>) -> Result<()> {
         let deadline = deadline.get_or_insert_with(|| Deadline::new(self.config.timeout));
         match self.fill(deadline) {

@@ -221,6 +221,17 @@ impl Connection {
         Ok(())
     }
 
+    /// Waits for all elements of a multi-bulk that are left with the connection.
+    pub(crate) fn take_rest(&self, place: u64) -> Result<Rest> {
+        self.with(|engine| {
+            engine.take_rest(place).inspect_err(|error| {
+                if let Error::Timeout = error {
+                    engine.detach(place);
+                }
+            })
+        })?
+    }
+
     /// Waits for the first byte of the next element and says whether it begins an aggregate.
     pub(crate) fn peek_element(&self, place: u64, deadline: &mut Option<Deadline>) -> Result<Result<bool, Rest>> {
         self.with(|engine| engine.peek_element(place, deadline))?

@@ -97,17 +97,60 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
         collecting.error.map_or(Ok(collection), Err)
     }
 
-    /// Waits for the whole reply and decodes it as one value, for a type of one's own that is made from many elements.
+    /// Waits for all that is left, as one wait, and decodes it as one value: for a type of one's own that is made from many
+    /// elements.
+    ///
+    /// ```
+    /// # fn main() -> redefer::Result<()> {
+    /// # #[cfg(feature = "testing")] {
+    /// # let server = redefer::testing::Server::start()?;
+    /// # let conn = redefer::Connection::open(server.url())?;
+    /// use std::collections::HashMap;
+    /// use redefer::{Result, prelude::*, resp::Frame};
+    ///
+    /// struct User {
+    ///     name: String,
+    /// }
+    ///
+    /// impl FromReply for User {
+    ///     fn from_reply(frame: Frame<'_>) -> Result<Self> {
+    ///         let mut fields = HashMap::<String, String>::from_reply(frame)?;
+    ///         let name = fields.remove("name").ok_or_else(|| Error::custom("a user has a name"))?;
+    ///         Ok(User { name })
+    ///     }
+    /// }
+    ///
+    /// conn.hset("user:1", ("name", "Ada")).wait()?;
+    /// let user: User = conn.hgetall::<(), ()>("user:1").wait_as()?;
+    /// assert_eq!(user.name, "Ada");
+    ///
+    /// // A hash that does not exist has no fields.
+    /// let mut fields = conn.hgetall::<String, String>("user:2");
+    /// let user: Option<User> = if fields.len()? == Some(0) { None } else { Some(fields.wait_as()?) };
+    /// assert!(user.is_none());
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// Those of [`Reply::wait`](crate::Reply::wait), and [`Error::Refused`] if the iteration has begun.
+    /// Those of [`Reply::wait`](crate::Reply::wait).
     pub fn wait_as<V: FromReply>(mut self) -> Result<V> {
-        if !matches!(self.state, State::Unread) {
-            return Err(Error::Refused("a multi-bulk that has been begun cannot be taken as one value"));
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Unread => self.conn.wait(self.place),
+            State::Nil => V::from_reply(Frame::Null),
+            State::Done => V::from_reply(Frame::Array(resp::Elements::new(&[], 0))),
+            State::Begun { left, map, mut aside, taken, .. } => {
+                aside.bytes.drain(..taken);
+                if aside.elements < left {
+                    let behind = self.conn.take_rest(self.place)?;
+                    aside.bytes.extend_from_slice(&behind.bytes);
+                }
+                let elements = resp::Elements::new(&aside.bytes, left);
+                V::from_reply(if map { Frame::Map(elements) } else { Frame::Array(elements) })
+            }
         }
-        self.state = State::Done;
-        self.conn.wait(self.place)
     }
 
     /// How many items are left, pairs counted once; `None` if the reply is nil. Waits for the header, and for pairs that
