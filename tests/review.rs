@@ -411,3 +411,52 @@ fn a_handle_that_was_used_too_early_leaves_nothing_behind() -> Result<()> {
     assert_eq!((conn.outstanding(), conn.stats().stored), (0, 0));
     Ok(())
 }
+
+#[test]
+fn a_push_inside_an_answer_of_the_handshake_is_not_looked_for_in_a_later_reply() -> Result<()> {
+    let server = Scripted::start(|peer| {
+        peer.read_commands(3)?;
+        peer.send("%1\r\n$5\r\nproto\r\n>1\r\n+a push of some length\r\n:3\r\n+OK\r\n+OK\r\n")?;
+        peer.read_commands(2)?;
+        peer.send(":1\r\n:2\r\n")?;
+        peer.expect_end()
+    });
+    let conn = Connection::open(config(&server))?;
+    let (one, two) = (conn.incr("a"), conn.incr("a"));
+    assert_eq!((two.wait()?, one.wait()?), (2, 1));
+    Ok(())
+}
+
+#[test]
+fn a_wait_that_cannot_write_ends_in_a_flood_of_push_messages() -> Result<()> {
+    let server = flood();
+    let config = config(&server).linger(Duration::ZERO).timeout(Duration::from_millis(300));
+    let took = support::within(LIMIT, move || -> Result<Duration> {
+        let conn = Connection::open(config)?;
+        let one = conn.get::<String>("a");
+        let big = conn.set("z", vec![b'v'; 4 * BIG]);
+        let start = Instant::now();
+        assert!(one.wait().is_err_and(|error| error.is_timeout()));
+        let took = start.elapsed();
+        big.detach();
+        Ok(took)
+    })?;
+    assert!(took < Duration::from_secs(3), "the wait took {took:?}");
+    Ok(())
+}
+
+#[test]
+fn what_is_left_of_a_map_behind_a_key_is_no_map() -> Result<()> {
+    let server = Scripted::start(|peer| {
+        peer.handshake()?;
+        peer.read_command()?;
+        peer.send("%2\r\n+a\r\n:1\r\n+b\r\n:2\r\n")?;
+        peer.expect_end()
+    });
+    let conn = Connection::open(config(&server))?;
+    let mut elements = conn.lrange::<Value>("l", 0, -1);
+    assert_eq!(elements.next().transpose()?, Some(Value::SimpleString(b"a".to_vec())));
+    let rest: Value = elements.wait_as()?;
+    assert_eq!(rest.into_vec().map_or(0, |rest| rest.len()), 3);
+    Ok(())
+}

@@ -18,6 +18,8 @@ use redefer::{Config, Error, FromReply, Result, ServerError, Value, WaitError, p
 struct Script {
     bytes: Vec<u8>,
     piece: usize,
+    /// The handshake is left to the bytes as well.
+    rude: bool,
 }
 
 /// A peer that lives as long as the process.
@@ -53,25 +55,52 @@ fn serve(mut socket: UnixStream, script: &Script) -> std::io::Result<()> {
             n => seen.extend(&chunk[..n]),
         }
     }
-    socket.write_all(b"%1\r\n$5\r\nproto\r\n:3\r\n+OK\r\n+OK\r\n")?;
-    // Not before there is a command to be answered.
-    if socket.read(&mut chunk)? == 0 {
-        return Ok(());
+    let mut rest = &script.bytes[..];
+    if script.rude {
+        // The four answers that are waited for, and as many again if there is no HELLO; not more before there is something
+        // to be answered.
+        for _ in 0..if rest.first() == Some(&b'-') { 2 } else { 1 } {
+            let answers = leading(rest, 4);
+            rest = &rest[answers.len()..];
+            answers.chunks(script.piece).try_for_each(|piece| socket.write_all(piece))?;
+            if rest.is_empty() || socket.read(&mut chunk)? == 0 {
+                return Ok(());
+            }
+        }
+    } else {
+        socket.write_all(b"%1\r\n$5\r\nproto\r\n:3\r\n+OK\r\n+OK\r\n")?;
+        if socket.read(&mut chunk)? == 0 {
+            return Ok(());
+        }
     }
-    script.bytes.chunks(script.piece).try_for_each(|piece| socket.write_all(piece))?;
+    rest.chunks(script.piece).try_for_each(|piece| socket.write_all(piece))?;
     socket.shutdown(Shutdown::Write)?;
     while socket.read(&mut chunk)? > 0 {}
     Ok(())
 }
 
-fn open(bytes: &[u8], piece: usize) -> Connection {
+/// So many frames at the front, pushes not counted, or everything.
+fn leading(bytes: &[u8], mut frames: usize) -> &[u8] {
+    let (mut decoder, mut at) = (Decoder::new(), 0);
+    while frames > 0 {
+        let Ok(Some((frame, n))) = decoder.decode(&bytes[at..]) else { return bytes };
+        at += n;
+        frames -= usize::from(!matches!(frame, Frame::Push(_)));
+    }
+    &bytes[..at]
+}
+
+fn open(bytes: &[u8], piece: usize, rude: bool) -> Result<Connection> {
     let peer = peer();
     // At most a hundred pieces.
     let piece = piece.max(1 + bytes.len() / 100);
     let scripts = peer.scripts.lock().expect("one thread");
-    scripts.send(Script { bytes: bytes.to_vec(), piece }).expect("the peer lives");
+    scripts.send(Script { bytes: bytes.to_vec(), piece, rude }).expect("the peer lives");
     let config = Config::unix(&peer.path).timeout(Duration::from_secs(2)).linger(Duration::ZERO);
-    Connection::open(config).expect("a connection")
+    if !rude {
+        return Connection::open(config);
+    }
+    Connection::open(config.password("secret").database(1))
 }
 
 /// Decodes the type that it is about to panic for.
@@ -117,7 +146,7 @@ enum Held<'c> {
 /// Commands of every kind, waited for in the order that `order` says; each result is compared.
 fn plain(bytes: &[u8], piece: usize, order: u8) {
     let frames = replies(bytes);
-    let conn = open(bytes, piece);
+    let conn = open(bytes, piece, false).expect("a connection");
     let mut held: Vec<(usize, Held<'_>)> = (0..12)
         .map(|at| {
             let handle = match at % 6 {
@@ -223,8 +252,7 @@ fn check(at: usize, frame: Option<&Frame<'_>>, taken: &[String], wanted: &[Strin
 }
 
 /// Everything that there is, without a word on what comes of it.
-fn mixed(bytes: &[u8], piece: usize, order: u8) {
-    let conn = open(bytes, piece);
+fn mixed(conn: &Connection, order: u8) {
     let early: Reply<'_, Value> = conn.command("A", ());
     let mut pairs = conn.hgetall::<Value, Value>("a");
     let batch = conn.batch();
@@ -278,16 +306,16 @@ fn mixed(bytes: &[u8], piece: usize, order: u8) {
     assert!(conn.is_broken() || conn.outstanding() == 0);
 }
 
-// The first byte says how the pieces are cut, the second in what order things are done.
+// The first byte says how the pieces are cut, or that not even the handshake is answered properly; the second in what order things are done.
 fuzz_target!(|data: &[u8]| {
     let [piece, order, bytes @ ..] = data else { return };
-    let piece = match piece {
+    let size = match piece {
         0..128 => usize::from(*piece).max(1),
         _ => bytes.len().max(1),
     };
     if order & 128 == 0 {
-        plain(bytes, piece, *order);
-    } else {
-        mixed(bytes, piece, *order);
+        plain(bytes, size, *order);
+    } else if let Ok(conn) = open(bytes, size, *piece == 255) {
+        mixed(&conn, *order);
     }
 });

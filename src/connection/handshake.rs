@@ -152,6 +152,7 @@ impl Engine {
                         Some(Frame::Error(message)) => Err(ServerError::new(message)),
                         _ => Ok(()),
                     });
+                    self.keep_inner_pushes();
                     self.input.consume(n);
                 }
                 Ok(None) => {

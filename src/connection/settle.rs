@@ -79,10 +79,12 @@ impl Engine {
     }
 
     /// Copies the pushes that stood between the elements of the frame at the front, which has just been scanned.
-    fn keep_inner_pushes(&mut self) {
+    pub(super) fn keep_inner_pushes(&mut self) {
         for range in self.scanner.take_pushes() {
-            let push = self.input.bytes()[range].to_vec();
-            self.keep_push(push);
+            if let Some(push) = self.input.bytes().get(range) {
+                let push = push.to_vec();
+                self.keep_push(push);
+            }
         }
     }
 

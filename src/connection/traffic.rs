@@ -121,6 +121,10 @@ impl Engine {
             let written = self.try_flush()?;
             // What has come may be what is waited for, while the server wants something done before it reads on.
             if self.stats.bytes_read != before {
+                // But it may also be something else, without end.
+                if !written {
+                    self.left(deadline)?;
+                }
                 return Ok(());
             }
             if written {

@@ -148,6 +148,8 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
                     aside.bytes.extend_from_slice(&behind.bytes);
                 }
                 let elements = resp::Elements::new(&aside.bytes, left);
+                // Behind a key that was taken alone there is no map any more.
+                let map = map && left.is_multiple_of(2);
                 V::from_reply(if map { Frame::Map(elements) } else { Frame::Array(elements) })
             }
         }
