@@ -42,6 +42,8 @@ use crate::values::FromReply;
 /// Like [`finish`](Batch::finish), except that its error goes to the connection's account, and that it does not wait
 /// where the drop of a [`Reply`](crate::Reply) would not: behind a blocking command without end, while the server is
 /// silent after a timeout, and while the thread is panicking.
+///
+/// A batch that is forgotten ([`std::mem::forget`]) stays open: the connection takes no other.
 #[must_use = "`finish` sends the batch and tells whether it failed; drop does so in silence"]
 pub struct Batch<'c> {
     conn: &'c Connection,

@@ -71,6 +71,8 @@ struct Buffer {
 /// # Drop
 ///
 /// Sends UNWATCH, without waiting. While the thread is panicking it does no I/O.
+///
+/// A watch that is forgotten ([`std::mem::forget`]) is held for as long as the connection lives.
 #[must_use = "the keys are watched only as long as this is held"]
 pub struct Watch<'c> {
     conn: &'c Connection,

@@ -125,7 +125,7 @@ impl Engine {
     }
 
     /// Drops the attribute at the front, if it is whole: what it stands before is not to be scanned with it.
-    fn drop_attribute(&mut self) -> Result<bool> {
+    pub(super) fn drop_attribute(&mut self) -> Result<bool> {
         let bytes = self.input.bytes();
         let mut scanner = resp::Scanner::new(self.config.protocol == Protocol::Resp3);
         let mut pushes = Vec::new();

@@ -268,6 +268,12 @@ impl Engine {
     /// Scans on in the frame at the front and consumes what is behind the scanner. An error in it is accounted for if the
     /// frame is the whole reply of this place, and not if it is an element.
     pub(super) fn skip_frame(&mut self, place: Option<u64>) -> Result<Skipped> {
+        while self.scanner.is_idle() && !self.skipping && self.input.bytes().first() == Some(&b'|') {
+            // An attribute on its own, so that what it stands before can be skipped piece by piece.
+            if !self.drop_attribute()? {
+                return Ok(Skipped::Nothing);
+            }
+        }
         let whole = match self.scanner.scan(self.input.bytes()) {
             Ok(whole) => whole,
             Err(error) => return Err(self.break_with(error.into())),
