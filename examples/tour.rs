@@ -66,8 +66,8 @@ fn main() -> redefer::Result<()> {
     let ends: Vec<String> = conn.lrange("list", -2, -1).wait()?;
     assert_eq!(ends, ["999", "1000"]);
     // A list read while another is written, on the same connection.
-    let doubled = conn.lrange::<i64>("list", 0, 2).flatten().map(|n| 2 * n);
-    assert_eq!(conn.rpush("copy", args::each(doubled)).wait()?, 3);
+    let doubled = conn.lrange::<i64>("list", 0, 2).map(|n| Ok(2 * n?));
+    assert_eq!(conn.rpush("copy", args::try_each(doubled)).wait()?, 3);
 
     // 5. A batch: sent in large pieces, one outcome. Its handles may be dropped for nothing, or kept.
     let batch = conn.batch();

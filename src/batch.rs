@@ -1,9 +1,10 @@
 //! Many commands, one outcome.
 
+use std::cell::Cell;
 use std::fmt;
 
 use crate::args::{Arguments, Command, ToArgs};
-use crate::connection::Connection;
+use crate::connection::{Connection, place};
 use crate::error::{Error, Result};
 use crate::execute::Execute;
 use crate::reply::{MultiBulk, Queued};
@@ -49,12 +50,14 @@ pub struct Batch<'c> {
     conn: &'c Connection,
     /// The number of the batch, or why there is none.
     id: Result<u64>,
+    /// A command was issued on a batch that there is none of, and nobody has been told.
+    untold: Cell<bool>,
 }
 
 impl Connection {
     /// Begins a batch of pipelined commands. Never blocks; nothing is sent yet.
     pub fn batch(&self) -> Batch<'_> {
-        Batch { conn: self, id: self.open_batch() }
+        Batch { conn: self, id: self.open_batch(), untold: Cell::new(false) }
     }
 }
 
@@ -69,17 +72,24 @@ impl<'c> Batch<'c> {
     ///
     /// [`Error::Batch`], [`Error::Timeout`], [`Error::ConnectionLost`].
     pub fn finish(mut self) -> Result<()> {
+        self.untold.set(false);
         match std::mem::replace(&mut self.id, Err(Error::Refused("the batch is finished"))) {
             Ok(id) => self.conn.finish_batch(id),
             Err(error) => Err(error),
         }
     }
 
+    #[cold]
+    fn refuse(&self) -> u64 {
+        self.untold.set(true);
+        place::SECOND_BATCH
+    }
+
     #[inline(always)]
     fn issue<A: Arguments>(&self, command: &Command<A>) -> u64 {
         match &self.id {
             Ok(_) => self.conn.issue_in_batch(command),
-            Err(error) => self.conn.born_failed(error.clone()),
+            Err(_) => self.refuse(),
         }
     }
 }
@@ -95,7 +105,7 @@ impl<'c> Execute for &Batch<'c> {
                 self.conn.add_to_batch(place);
                 place
             }
-            Err(error) => self.conn.born_failed(error.clone()),
+            Err(_) => self.refuse(),
         };
         Queued::new(self.conn, place)
     }
@@ -113,8 +123,10 @@ impl<'c> Execute for &Batch<'c> {
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        if let Ok(id) = self.id {
-            self.conn.drop_batch(id);
+        match &self.id {
+            Ok(id) => self.conn.drop_batch(*id),
+            Err(error) if self.untold.get() => self.conn.unseen(error.clone()),
+            Err(_) => {}
         }
     }
 }

@@ -395,9 +395,9 @@
 //!     let first = conn.lrange::<u64>("numbers", 0, -1).next().transpose()?;
 //!     assert_eq!(first, Some(0));
 //!
-//!     // From one list into another. The elements of `each` are gathered before the command is sent.
-//!     let squares = conn.lrange::<u64>("numbers", 0, 9).flatten().map(|n| n * n);
-//!     conn.rpush("squares", args::each(squares)).wait()?;
+//!     // From one list into another. The elements of `try_each` are gathered before the command is sent.
+//!     let squares = conn.lrange::<u64>("numbers", 0, 9).map(|n| n.map(|n| n * n));
+//!     conn.rpush("squares", args::try_each(squares)).wait()?;
 //!     let squares: Vec<u64> = conn.lrange("squares", -2, -1).wait()?;
 //!     assert_eq!(squares, [64, 81]);
 //!

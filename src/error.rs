@@ -17,6 +17,21 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// Errors are cheap to clone: one cause may have to be told to many handles.
 ///
+/// ```no_run
+/// use redefer::{Error, prelude::*};
+///
+/// fn push(conn: &Connection) -> redefer::Result<i64> {
+///     match conn.rpush("jobs", "one").wait() {
+///         Err(error) if error.code() == Some("WRONGTYPE") => {
+///             conn.del("jobs").wait()?;
+///             conn.rpush("jobs", "one").wait()
+///         }
+///         Err(Error::Timeout) => Ok(0), // the push may yet be done; the connection is in step
+///         other => other,
+///     }
+/// }
+/// ```
+///
 /// [`Connection::is_broken`]: crate::Connection::is_broken
 /// [`Connection::sync`]: crate::Connection::sync
 #[derive(Clone, Debug, thiserror::Error)]
@@ -24,8 +39,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// The operating system refused something before a connection existed: a name that does not resolve, a connection
     /// that was refused. Once a connection exists, its I/O errors are the cause inside [`Error::ConnectionLost`].
-    #[error("{0}")]
-    Io(#[source] Arc<io::Error>),
+    #[error(transparent)]
+    Io(Arc<io::Error>),
 
     /// The deadline of a wait passed. The connection is usable and in step: the late reply is skipped when it comes.
     #[error("timed out while waiting for the server")]
@@ -33,24 +48,24 @@ pub enum Error {
 
     /// The connection broke before the reply came. The connection is not usable. Whether the command has run depends on
     /// [`ConnectionLost::sent`].
-    #[error("{0}")]
-    ConnectionLost(#[source] Arc<ConnectionLost>),
+    #[error(transparent)]
+    ConnectionLost(Arc<ConnectionLost>),
 
     /// The server sent bytes that are not the protocol. The connection is not usable.
     #[error("protocol error: {0}")]
     Protocol(#[source] ProtocolError),
 
     /// The server answered with an error. The connection is usable, and no other handle is touched.
-    #[error("{0}")]
-    Server(#[source] ServerError),
+    #[error(transparent)]
+    Server(ServerError),
 
     /// The reply is nil, and the type asked for has no place for it: ask for an `Option`. The connection is usable.
     #[error("the reply is nil")]
     Nil,
 
     /// The reply has another shape than the type asked for. It was read whole, and the connection is usable.
-    #[error("{0}")]
-    UnexpectedReply(#[source] Arc<UnexpectedReply>),
+    #[error(transparent)]
+    UnexpectedReply(Arc<UnexpectedReply>),
 
     /// A handle of a transaction was used before its commit, or after the transaction was given up. Nothing was sent,
     /// and the connection is usable.
@@ -63,8 +78,8 @@ pub enum Error {
 
     /// Commands of a batch failed whose handles had been dropped. The connection is usable unless the first error says
     /// otherwise.
-    #[error("{0}")]
-    Batch(#[source] Arc<BatchError>),
+    #[error(transparent)]
+    Batch(Arc<BatchError>),
 
     /// The arguments of a command cannot be sent: an empty list where the server needs an element, a value over 512 MiB.
     /// Nothing was sent, and the connection is usable.
@@ -77,8 +92,8 @@ pub enum Error {
 
     /// An error of a user's own [`FromReply`](crate::FromReply), made with [`Error::custom`]. The reply was read whole,
     /// and the connection is usable.
-    #[error("{0}")]
-    Custom(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    #[error(transparent)]
+    Custom(Arc<dyn std::error::Error + Send + Sync>),
 
     /// A URL or a [`Config`](crate::Config) that cannot be used. There is no connection yet.
     #[error("invalid configuration: {0}")]
@@ -91,15 +106,17 @@ impl Error {
         Error::Custom(Arc::from(error.into()))
     }
 
-    /// The error reply of the server, if this is one.
+    /// The error reply of the server, if this is one; of a batch, the first error if that is one.
     pub fn as_server_error(&self) -> Option<&ServerError> {
         match self {
             Error::Server(error) => Some(error),
+            Error::Batch(batch) => batch.first().as_server_error(),
             _ => None,
         }
     }
 
-    /// The code word of the server's error reply, such as `WRONGTYPE`, if this is one and has one.
+    /// The code word of the server's error reply, such as `WRONGTYPE`, if this is one and has one: see
+    /// [`as_server_error`](Error::as_server_error).
     pub fn code(&self) -> Option<&str> {
         self.as_server_error().and_then(ServerError::code)
     }

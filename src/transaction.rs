@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::args::{ArgWriter, Arguments, Command, ToArgs};
-use crate::connection::{Connection, EMPTY, Effect, Encoded, TOO_LONG, place};
+use crate::connection::{Connection, Effect, Encoded, TOO_LONG, place, unwritten};
 use crate::error::{Error, Result};
 use crate::execute::Execute;
 use crate::reply::{MultiBulk, Queued, Reply};
@@ -180,6 +180,9 @@ fn encode_keys(keys: impl ToArgs) -> Result<(Vec<u8>, usize)> {
     let mut bytes = Vec::new();
     let mut out = ArgWriter::new(&mut bytes, 0);
     keys.write_args(&mut out);
+    if let Some(error) = keys.failure() {
+        return Err(error);
+    }
     let (end, count) = (out.end(), out.count());
     match end {
         Some(_) if count == 0 => Err(Error::Argument("WATCH needs at least one key")),
@@ -274,7 +277,7 @@ impl<'c> Transaction<'c> {
         out.command(1 + command.arguments().count(), command.name());
         match (command.arguments().write(&mut out), out.end()) {
             (Ok(()), Some(end)) => self.queued(&mut buffer, end),
-            (Err(_), _) => self.conn.born_failed(Error::Argument(EMPTY)),
+            (Err(why), _) => self.conn.born_failed(unwritten(why)),
             (Ok(()), None) => self.conn.born_failed(Error::Argument(TOO_LONG)),
         }
     }

@@ -499,3 +499,28 @@ fn a_timeout_of_finish_leaves_the_connection_in_step() -> Result<()> {
     server.finish();
     Ok(())
 }
+
+#[test]
+fn the_refusal_of_a_second_batch_is_told_once() -> Result<()> {
+    let server = support::server();
+    let conn = support::open(&server);
+    conn.set("text", "x").wait()?;
+    let first = conn.batch();
+    let second = conn.batch();
+    second.set("k", "v");
+    let held: Queued<'_, ()> = second.set("k", "v");
+    assert!(matches!(held.wait(), Err(Error::Refused(_))));
+    assert!(matches!(second.finish(), Err(Error::Refused(_))));
+    assert_eq!(conn.stats().unseen_errors, 0);
+    first.incr("text");
+    let Err(error) = first.finish() else { panic!("INCR of a text has failed") };
+    assert_eq!(error.code(), Some("ERR"));
+
+    let first = conn.batch();
+    let dropped = conn.batch();
+    dropped.set("k", "v");
+    drop(dropped);
+    first.finish()?;
+    assert!(matches!(conn.sync(), Err(Error::Refused(_))));
+    conn.sync()
+}

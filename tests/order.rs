@@ -897,3 +897,25 @@ fn a_reply_outstanding_from_before_a_transaction_is_still_its_own() -> Result<()
     assert_eq!(half.wait::<Vec<_>>()?, [2, 3]);
     Ok(())
 }
+
+#[test]
+fn an_iterator_that_fails_fails_its_command_and_nothing_is_sent() -> Result<()> {
+    let server = support::server();
+    let conn = support::open(&server);
+    conn.rpush("words", ["1", "two", "3"]).wait()?;
+    let numbers = || conn.lrange::<i64>("words", 0, -1);
+    let before = conn.stats().commands;
+    let failed = conn.rpush("copy", args::try_each(numbers()));
+    assert_eq!(conn.stats().commands, before + 1, "only the LRANGE");
+    assert!(matches!(failed.wait(), Err(Error::UnexpectedReply(_))));
+    let tx = conn.transaction();
+    assert!(matches!(tx.rpush("copy", args::try_each(numbers())).wait(), Err(Error::UnexpectedReply(_))));
+    assert!(tx.is_empty());
+    assert!(matches!(
+        conn.command::<i64>("RPUSH", ("copy", args::try_each(numbers()))).wait(),
+        Err(Error::UnexpectedReply(_))
+    ));
+    assert_eq!(conn.exists("copy").wait()?, 0);
+    assert_eq!(conn.rpush("copy", args::try_each(numbers().take(1))).wait()?, 1);
+    conn.sync()
+}

@@ -122,15 +122,20 @@ fn a_gate_keeps_the_second_part_back() -> io::Result<()> {
 
 #[test]
 fn a_reset_is_a_reset_and_a_close_is_an_end() -> io::Result<()> {
-    let server = Scripted::start(|peer| {
+    let (opener, connected) = gate();
+    let server = Scripted::start(move |peer| {
         if peer.number() == 0 {
+            // A reset that is too early fails the connect instead.
+            connected.wait();
             return peer.reset();
         }
         peer.close();
         assert!(peer.send("x").is_err());
         Ok(())
     });
-    assert_eq!(connect(&server)?.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    let mut stream = connect(&server)?;
+    opener.open();
+    assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
     assert_eq!(connect(&server)?.read(&mut [0])?, 0);
     assert_eq!(server.accepted(), 2);
     Ok(())

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{ArgWriter, ToArg, ToArgs};
+use crate::error::Error;
 
 /// How long a command may keep the connection waiting on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,12 +122,17 @@ pub trait Arguments {
     /// How many there are. Asked only where `DIRECT` is true.
     fn count(&self) -> usize;
     /// Writes them, or says that a list is empty that must not be.
-    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Empty>;
+    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Unwritten>;
 }
 
-/// A list is empty where the server needs an element.
+/// Why arguments were not written whole.
 #[derive(Debug)]
-pub struct Empty;
+pub enum Unwritten {
+    /// A list is empty where the server needs an element.
+    Empty,
+    /// An iterator has failed.
+    Failed(Error),
+}
 
 impl Arguments for () {
     const DIRECT: bool = true;
@@ -135,7 +141,7 @@ impl Arguments for () {
         0
     }
     #[inline(always)]
-    fn write(&self, _: &mut ArgWriter<'_>) -> Result<(), Empty> {
+    fn write(&self, _: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
         Ok(())
     }
 }
@@ -147,7 +153,7 @@ impl<A: Arguments, B: Arguments> Arguments for (A, B) {
         self.0.count() + self.1.count()
     }
     #[inline(always)]
-    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Empty> {
+    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
         self.0.write(out)?;
         self.1.write(out)
     }
@@ -164,7 +170,7 @@ impl<K: ToArg> Arguments for Key<K> {
         1
     }
     #[inline(always)]
-    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Empty> {
+    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
         let start = out.pos;
         out.arg(&self.0);
         out.mark_keys(start, 1);
@@ -183,18 +189,28 @@ impl<A: ToArg> Arguments for One<A> {
         1
     }
     #[inline(always)]
-    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Empty> {
+    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
         out.arg(&self.0);
         Ok(())
     }
 }
 
+/// Fails if a list has failed while it was written.
+#[inline(always)]
+fn whole<A: ToArgs>(list: &A) -> Result<(), Unwritten> {
+    if A::DIRECT {
+        return Ok(());
+    }
+    list.failure().map_or(Ok(()), |error| Err(Unwritten::Failed(error)))
+}
+
 /// Writes a list and says whether it was empty.
 #[inline(always)]
-fn write_some<A: ToArgs>(list: &A, out: &mut ArgWriter<'_>) -> Result<(), Empty> {
+fn write_some<A: ToArgs>(list: &A, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
     let before = out.count();
     list.write_args(out);
-    if out.count() == before && !out.too_long { Err(Empty) } else { Ok(()) }
+    whole(list)?;
+    if out.count() == before && !out.too_long { Err(Unwritten::Empty) } else { Ok(()) }
 }
 
 /// One key or more.
@@ -206,7 +222,7 @@ impl<K: ToArgs> Arguments for Keys<K> {
     fn count(&self) -> usize {
         self.0.count()
     }
-    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Empty> {
+    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
         let start = out.pos;
         write_some(&self.0, out)?;
         out.mark_keys(start, 1);
@@ -223,7 +239,7 @@ impl<P: ToArgs> Arguments for KeyValues<P> {
     fn count(&self) -> usize {
         self.0.count()
     }
-    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Empty> {
+    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
         let start = out.pos;
         write_some(&self.0, out)?;
         out.mark_keys(start, 2);
@@ -240,7 +256,7 @@ impl<A: ToArgs> Arguments for Many<A> {
     fn count(&self) -> usize {
         self.0.count()
     }
-    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Empty> {
+    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
         write_some(&self.0, out)
     }
 }
@@ -254,9 +270,9 @@ impl<A: ToArgs> Arguments for Any<A> {
     fn count(&self) -> usize {
         self.0.count()
     }
-    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Empty> {
+    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
         self.0.write_args(out);
-        Ok(())
+        whole(&self.0)
     }
 }
 
@@ -265,10 +281,11 @@ impl<A: ToArgs> Arguments for Any<A> {
 pub(crate) struct Counted<L>(L);
 
 /// Writes a list behind its length, says whether it was empty, and gives the position of its first element.
-fn write_counted<A: ToArgs>(list: &A, out: &mut ArgWriter<'_>) -> Result<usize, Empty> {
+fn write_counted<A: ToArgs>(list: &A, out: &mut ArgWriter<'_>) -> Result<usize, Unwritten> {
     let before = out.count();
     let start = out.counted(list);
-    if out.count() == before + 1 && !out.too_long { Err(Empty) } else { Ok(start) }
+    whole(list)?;
+    if out.count() == before + 1 && !out.too_long { Err(Unwritten::Empty) } else { Ok(start) }
 }
 
 impl<K: ToArgs> Arguments for Counted<Keys<K>> {
@@ -276,7 +293,7 @@ impl<K: ToArgs> Arguments for Counted<Keys<K>> {
     fn count(&self) -> usize {
         1 + self.0.0.count()
     }
-    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Empty> {
+    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
         let start = write_counted(&self.0.0, out)?;
         out.mark_keys(start, 1);
         Ok(())
@@ -288,8 +305,9 @@ impl<K: ToArgs> Arguments for Counted<Any<K>> {
     fn count(&self) -> usize {
         1 + self.0.0.count()
     }
-    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Empty> {
+    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
         let start = out.counted(&self.0.0);
+        whole(&self.0.0)?;
         out.mark_keys(start, 1);
         Ok(())
     }
@@ -300,7 +318,7 @@ impl<A: ToArgs> Arguments for Counted<Many<A>> {
     fn count(&self) -> usize {
         1 + self.0.0.count()
     }
-    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Empty> {
+    fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
         write_counted(&self.0.0, out).map(drop)
     }
 }

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use super::{ArgWriter, ToArg};
+use crate::error::{Error, Result};
 
 /// A value that is any number of arguments: see the [module](crate::args).
 ///
@@ -39,6 +40,13 @@ pub trait ToArgs {
     #[doc(hidden)]
     fn count(&self) -> usize {
         0
+    }
+
+    /// What kept the arguments from being written whole. Asked afterwards, and only where [`DIRECT`](ToArgs::DIRECT) is
+    /// false.
+    #[doc(hidden)]
+    fn failure(&self) -> Option<Error> {
+        None
     }
 }
 
@@ -141,6 +149,9 @@ macro_rules! tuple_to_args {
             fn count(&self) -> usize {
                 0 $(+ self.$index.count())+
             }
+            fn failure(&self) -> Option<Error> {
+                None $(.or_else(|| self.$index.failure()))+
+            }
         }
         impl<$($name: ToArgs),+> ToArgs for &($($name,)+) {
             #[inline(always)]
@@ -199,9 +210,29 @@ impl ToArgs for () {
 /// What an iterator yields, as arguments: made by [`each`].
 pub struct Each<I>(Cell<Option<I>>);
 
+/// What an iterator yields before its first error, as arguments: made by [`try_each`].
+pub struct TryEach<I> {
+    items: Cell<Option<I>>,
+    failure: Cell<Option<Error>>,
+}
+
 /// Takes what `items` yields as arguments, each item one ([`ToArg`]) or several ([`ToArgs`]).
 ///
-/// The items are gathered before the connection is touched, so the iterator may itself read from the connection:
+/// The items are gathered before the connection is touched, so the iterator may itself use the connection. For one that may
+/// fail, such as the elements of another reply, see [`try_each`].
+///
+/// ```no_run
+/// use redefer::{args, prelude::*};
+///
+/// fn fill(conn: &Connection) -> redefer::Result<i64> {
+///     conn.rpush("squares", args::each((0..10).map(|n| n * n))).wait()
+/// }
+/// ```
+pub fn each<I: IntoIterator<Item: ToArgs>>(items: I) -> Each<I::IntoIter> {
+    Each(Cell::new(Some(items.into_iter())))
+}
+
+/// Like [`each`], for an iterator of results: its first error becomes the error of the command, of which nothing is sent.
 ///
 /// ```
 /// # fn main() -> redefer::Result<()> {
@@ -211,14 +242,39 @@ pub struct Each<I>(Cell<Option<I>>);
 /// use redefer::{args, prelude::*};
 ///
 /// conn.rpush("letters", ["a", "b"]).wait()?;
-/// let doubled = conn.lrange::<String>("letters", 0, -1).flatten().map(|letter| letter.repeat(2));
-/// assert_eq!(conn.rpush("doubled", args::each(doubled)).wait()?, 2);
+/// let doubled = conn.lrange::<String>("letters", 0, -1).map(|letter| Ok(letter?.repeat(2)));
+/// assert_eq!(conn.rpush("doubled", args::try_each(doubled)).wait()?, 2);
 /// # }
 /// # Ok(())
 /// # }
 /// ```
-pub fn each<I: IntoIterator<Item: ToArgs>>(items: I) -> Each<I::IntoIter> {
-    Each(Cell::new(Some(items.into_iter())))
+pub fn try_each<T: ToArgs, I: IntoIterator<Item = Result<T>>>(items: I) -> TryEach<I::IntoIter> {
+    TryEach { items: Cell::new(Some(items.into_iter())), failure: Cell::new(None) }
+}
+
+impl<T: ToArgs, I: Iterator<Item = Result<T>>> ToArgs for TryEach<I> {
+    fn write_args(&self, out: &mut ArgWriter<'_>) {
+        for item in self.items.take().into_iter().flatten() {
+            match item {
+                Ok(item) => item.write_args(out),
+                Err(error) => {
+                    self.failure.set(Some(error));
+                    break;
+                }
+            }
+        }
+    }
+    fn failure(&self) -> Option<Error> {
+        self.failure.take()
+    }
+}
+
+impl<T: ToPairs, I: Iterator<Item = Result<T>>> ToPairs for TryEach<I> {}
+
+impl<I> std::fmt::Debug for TryEach<I> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TryEach").finish_non_exhaustive()
+    }
 }
 
 impl<I: Iterator<Item: ToArgs>> ToArgs for Each<I> {

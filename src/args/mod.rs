@@ -23,9 +23,9 @@ mod lists;
 mod scalars;
 
 #[doc(hidden)]
-pub use command::{Arguments, Command};
+pub use command::{Arguments, Command, Unwritten};
 pub(crate) use command::{Block, cmd};
-pub use lists::{Each, ToArgs, ToPairs, each};
+pub use lists::{Each, ToArgs, ToPairs, TryEach, each, try_each};
 pub use scalars::{Arg, ToArg};
 
 use std::ops::Range;

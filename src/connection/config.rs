@@ -80,6 +80,16 @@ pub(crate) enum Endpoint {
     Unix(PathBuf),
 }
 
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Endpoint::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Endpoint::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
 /// When the bytes of a command go to the server: see [`Config::send_when`].
 ///
 /// Whatever the choice, waiting for a reply sends everything before it, and so does [`Connection::flush`].

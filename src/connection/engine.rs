@@ -19,7 +19,7 @@ use super::place::{self, Place};
 use super::queue::{Mark, Ring, Store};
 use super::stats::Stats;
 use super::stream::Stream;
-use crate::args::{ArgWriter, Arguments, Block, Command};
+use crate::args::{ArgWriter, Arguments, Block, Command, Unwritten};
 use crate::error::{ConnectionLost, Error, Result, Sent};
 use crate::resp::Scanner;
 
@@ -161,7 +161,7 @@ impl Engine {
         let written = command.arguments().write(&mut out);
         match (written, out.end()) {
             (Ok(()), Some(end)) => self.output.len = end,
-            (written, _) => return self.unwritable(written.is_err()),
+            (written, _) => return self.unwritable(written.err()),
         }
         let place = self.issued;
         self.issued += 1;
@@ -204,8 +204,8 @@ impl Engine {
     }
 
     #[cold]
-    fn unwritable(&mut self, empty: bool) -> u64 {
-        self.born_failed(Error::Argument(if empty { EMPTY } else { TOO_LONG }))
+    fn unwritable(&mut self, why: Option<Unwritten>) -> u64 {
+        self.born_failed(why.map_or(Error::Argument(TOO_LONG), super::issue::unwritten))
     }
 
     /// Makes sure that `places` more commands can be taken in: the connection works, what was gathered is being taken by
@@ -510,7 +510,7 @@ impl Engine {
     pub(super) fn detach(&mut self, place: u64) {
         match Place::of(place) {
             Place::Ordinary(place) => self.detach_ordinary(place),
-            Place::Busy => {}
+            Place::Busy | Place::SecondBatch => {}
             Place::Failed(number) => {
                 let error = self.take_failure(number);
                 self.unseen(place, error);
@@ -582,7 +582,7 @@ impl Engine {
         let last = match Place::of(place) {
             Place::Ordinary(place) => Some(place),
             Place::Member { group, .. } => self.groups.get(group).and_then(|group| group.exec_place()),
-            Place::Failed(_) | Place::Busy => None,
+            Place::Failed(_) | Place::Busy | Place::SecondBatch => None,
         };
         // From here on an error is accounted for when it comes, now or later.
         self.detach(place);
@@ -611,6 +611,7 @@ impl Lost {
 }
 
 pub(crate) const BUSY: &str = "the connection is in use by what called this: a FromReply or a ToArg may not use it";
+pub(crate) const SECOND_BATCH: &str = "another batch is open on this connection";
 const GONE: &str = "the reply has been taken or given up";
 pub(crate) const EMPTY: &str = "an empty list where the server needs at least one element";
 pub(crate) const TOO_LONG: &str = "an argument is longer than 512 MiB";

@@ -2,12 +2,12 @@
 
 use super::Connection;
 use super::batches::BatchRecord;
-use super::engine::{EMPTY, Engine, TOO_LONG};
+use super::engine::{EMPTY, Engine, SECOND_BATCH, TOO_LONG};
 use super::groups::State;
 use super::place;
 use super::queue::Mark;
 use super::table::{Effect, effect};
-use crate::args::{ArgWriter, Arguments, Block, Command, ToArgs};
+use crate::args::{ArgWriter, Arguments, Block, Command, ToArgs, Unwritten};
 use crate::error::{Error, Result};
 use crate::resp::{self, Frame};
 
@@ -25,9 +25,7 @@ impl Encoded {
         let mut out = ArgWriter::new(&mut arguments, 0);
         let written = command.arguments().write(&mut out);
         let (end, count) = (out.end().ok_or(Error::Argument(TOO_LONG))?, out.count());
-        if written.is_err() {
-            return Err(Error::Argument(EMPTY));
-        }
+        written.map_err(unwritten)?;
         Ok(Encoded { bytes: framed(count + 1, command.name(), &arguments[..end]), block: command.block() })
     }
 
@@ -41,6 +39,9 @@ impl Encoded {
             out.arg(word);
         }
         arguments.write_args(&mut out);
+        if let Some(error) = arguments.failure() {
+            return Err(error);
+        }
         let (end, count) = (out.end().ok_or(Error::Argument(TOO_LONG))?, out.count());
         Ok(Encoded { bytes: framed(count + 1, first, &encoded[..end]), block: None })
     }
@@ -48,6 +49,14 @@ impl Encoded {
     /// What the command does to the queue of replies.
     pub(crate) fn effect(&self) -> Effect {
         effect(resp::encode::arguments(&self.bytes))
+    }
+}
+
+/// The error of a command whose arguments could not be written.
+pub(crate) fn unwritten(why: Unwritten) -> Error {
+    match why {
+        Unwritten::Empty => Error::Argument(EMPTY),
+        Unwritten::Failed(error) => error,
     }
 }
 
@@ -117,7 +126,7 @@ impl Connection {
     pub(crate) fn open_batch(&self) -> Result<u64> {
         self.with_guards(|engine| {
             if engine.batch.is_some() {
-                return Err(Error::Refused("another batch is open on this connection"));
+                return Err(Error::Refused(SECOND_BATCH));
             }
             engine.batches += 1;
             engine.batch = Some(BatchRecord::new(engine.batches));
@@ -159,6 +168,11 @@ impl Connection {
             // What went wrong first is more to the point than that the connection broke later.
             outcome.and(read)
         })?
+    }
+
+    /// Accounts for the error of a batch that was refused and is dropped.
+    pub(crate) fn unseen(&self, error: Error) {
+        let _ = self.with(|engine| engine.unseen_anywhere(error));
     }
 
     /// Does the same for a batch that is dropped, unless that could take long, and accounts for its outcome. What has not

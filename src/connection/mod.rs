@@ -28,9 +28,9 @@ use std::time::Instant;
 pub use config::{Config, IntoConfig, Protocol, SendWhen};
 pub(crate) use deadline::Deadline;
 pub(crate) use elements::{Begun, Rest};
+pub(crate) use engine::TOO_LONG;
 use engine::{BUSY, Engine};
-pub(crate) use engine::{EMPTY, TOO_LONG};
-pub(crate) use issue::Encoded;
+pub(crate) use issue::{Encoded, unwritten};
 pub use stats::Stats;
 use stream::Stream;
 pub(crate) use table::Effect;
@@ -62,8 +62,13 @@ use crate::values::{FromReply, Value};
 /// # }
 /// ```
 ///
-/// A connection is [`Send`] and not [`Sync`]: it belongs to one thread at a time. Handles borrow it and cannot outlive
-/// it.
+/// A connection is [`Send`] and not [`Sync`]: it belongs to one thread at a time. Threads that must share one put it into a
+/// [`Mutex`](std::sync::Mutex); a connection each is faster. Handles borrow the connection and cannot outlive it.
+///
+/// # Errors that nobody sees
+///
+/// The error of a reply whose handle was dropped or detached goes to the connection's *account*: the first one, and how
+/// many there were ([`Stats::unseen_errors`]). [`sync`](Connection::sync) hands it out.
 ///
 /// # Order
 ///
@@ -112,7 +117,7 @@ impl Connection {
         let start = Instant::now();
         let stream = Stream::connect(&config, start + time).map_err(|error| match error.kind() {
             std::io::ErrorKind::TimedOut => Error::Timeout,
-            _ => error.into(),
+            kind => std::io::Error::new(kind, format!("cannot connect to {}: {error}", config.endpoint)).into(),
         })?;
         let mut engine = Engine::new(config, stream);
         let mut deadline = Deadline::new(Some(time.saturating_sub(start.elapsed())));

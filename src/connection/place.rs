@@ -14,6 +14,9 @@ pub(crate) const NONE: u64 = u64::MAX;
 /// A command issued while the connection was in use further up the stack.
 pub(crate) const BUSY: u64 = FAILED | (FAILED - 1);
 
+/// A command issued on a batch that was refused, whose error the batch tells.
+pub(crate) const SECOND_BATCH: u64 = FAILED | (FAILED - 2);
+
 /// The index that stands for the transaction as a whole: the handle of its commit.
 pub(crate) const COMMIT: u32 = u32::MAX;
 
@@ -24,6 +27,7 @@ pub(crate) enum Place {
     Member { group: u32, index: u32 },
     Failed(u64),
     Busy,
+    SecondBatch,
 }
 
 pub(crate) fn member(group: u32, index: u32) -> u64 {
@@ -40,6 +44,8 @@ impl Place {
             Place::Member { group: (place >> 32) as u32 & (u32::MAX >> 1), index: place as u32 }
         } else if place == BUSY {
             Place::Busy
+        } else if place == SECOND_BATCH {
+            Place::SecondBatch
         } else if place & FAILED != 0 {
             Place::Failed(place & (FAILED - 1))
         } else {

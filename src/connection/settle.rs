@@ -366,6 +366,7 @@ impl Engine {
         let (id, index) = match Place::of(place) {
             Place::Ordinary(place) => return Ok(Resolved::Place(place)),
             Place::Busy => return Err(Error::Refused(super::engine::BUSY).into()),
+            Place::SecondBatch => return Err(Error::Refused(super::engine::SECOND_BATCH).into()),
             Place::Failed(number) => return Err(self.take_failure(number).into()),
             Place::Member { group, index } => (group, index),
         };
@@ -407,7 +408,7 @@ impl Engine {
     fn look_for(&mut self, place: u64) -> Result<bool> {
         let place = match Place::of(place) {
             Place::Ordinary(place) => place,
-            Place::Busy | Place::Failed(_) => return Ok(true),
+            Place::Busy | Place::SecondBatch | Place::Failed(_) => return Ok(true),
             Place::Member { group: id, index } => {
                 match self.groups.get(id).map(|group| (group.state.clone(), group.size)) {
                     Some((State::Committed { multi }, size)) => {

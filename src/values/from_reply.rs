@@ -85,6 +85,7 @@ use crate::resp::{Frame, number};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a reply cannot be decoded into `{Self}`",
+    note = "if this is `!` or `()`, no type was said: say it, `get::<String>(..)`, or give the variable one",
     note = "for a type of your own implement `FromReply`; a single `u8` is none, since `Vec<u8>` is bytes"
 )]
 pub trait FromReply: Sized {
@@ -167,7 +168,7 @@ impl FromReply for bool {
             other => match other.as_bytes() {
                 Some(b"0") => Ok(false),
                 Some(b"1") => Ok(true),
-                Some(_) => Err(mismatch("0 or 1", "text that is none")),
+                Some(_) => Err(mismatch("0 or 1", "text that is not one")),
                 None => Err(Error::unexpected("0 or 1", &other)),
             },
         }
@@ -204,7 +205,7 @@ fn no_integer(expected: &'static str, frame: &Frame<'_>) -> Error {
     match (frame, frame.as_bytes()) {
         (Frame::Integer(_), _) => mismatch(expected, "an integer out of its range"),
         (_, Some(text)) if is_integer(text) => mismatch(expected, "an integer out of its range"),
-        (_, Some(_)) => mismatch(expected, "text that is none"),
+        (_, Some(_)) => mismatch(expected, "text that is not one"),
         (Frame::Double(_), _) => mismatch(expected, "another double"),
         _ => Error::unexpected(expected, frame),
     }
@@ -240,7 +241,7 @@ impl FromReply for f64 {
             Frame::Integer(n) => Ok(n as f64),
             Frame::Boolean(b) => Ok(b.into()),
             other => match other.as_bytes() {
-                Some(text) => number::parse_f64(text).ok_or_else(|| mismatch("a number", "text that is none")),
+                Some(text) => number::parse_f64(text).ok_or_else(|| mismatch("a number", "text that is not one")),
                 None => Err(Error::unexpected("a number", &other)),
             },
         }
@@ -392,7 +393,7 @@ mod tests {
     #[test]
     fn text_that_is_no_integer_is_refused() {
         for wire in ["$0 ", "$1 a", "$2 +1", "$2 01", "$2 -0", "$3 1.5", "$1 -", "+OK", "$2 1_"] {
-            let says = "unexpected reply: expected an integer (i64), got text that is none";
+            let says = "unexpected reply: expected an integer (i64), got text that is not one";
             assert_eq!(refusal::<i64>(wire), says, "{wire}");
             assert!(decode::<u64>(wire).is_err() && decode::<i128>(wire).is_err() && decode::<u128>(wire).is_err());
         }
@@ -421,7 +422,7 @@ mod tests {
         }
         assert!(decode::<f64>(",nan").unwrap().is_nan() && decode::<f64>("$3 nan").unwrap().is_nan());
         assert!(decode::<f64>("$4 -nan").unwrap().is_nan() && decode::<f64>(",-nan").unwrap().is_nan());
-        assert_eq!(refusal::<f64>("$3 abc"), "unexpected reply: expected a number, got text that is none");
+        assert_eq!(refusal::<f64>("$3 abc"), "unexpected reply: expected a number, got text that is not one");
         assert_eq!(refusal::<f64>("~0"), "unexpected reply: expected a number, got a set");
     }
 }
