@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redefer::{Config, Error, Protocol, Result, SendWhen, Sent, Value, WaitError, prelude::*};
 use support::scripted::{Scripted, gate};
@@ -212,8 +212,8 @@ fn flood() -> Scripted {
         peer.handshake()?;
         peer.read_command()?;
         let pushes = ">2\r\n+invalidate\r\n$1\r\nk\r\n".repeat(10_000);
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(10) && peer.send(&pushes).is_ok() {}
+        // Until the client has gone.
+        while peer.send(&pushes).is_ok() {}
         Ok(())
     })
 }
@@ -222,19 +222,15 @@ fn flood() -> Scripted {
 fn a_flood_of_push_messages_does_not_hold_up_who_asks_whether_a_reply_is_ready() -> Result<()> {
     let server = flood();
     let config = config(&server).linger(Duration::ZERO);
-    let took = support::within(LIMIT, move || -> Result<Duration> {
+    support::within(LIMIT, move || -> Result<()> {
         let conn = Connection::open(config)?;
         let reply = conn.get::<String>("a");
-        conn.flush()?;
-        std::thread::sleep(Duration::from_millis(200));
-        let start = Instant::now();
-        assert!(!reply.is_ready()?);
-        let took = start.elapsed();
+        while conn.stats().bytes_read < 1 << 20 {
+            assert!(!reply.is_ready()?);
+        }
         reply.detach();
-        Ok(took)
-    })?;
-    assert!(took < Duration::from_secs(3), "is_ready took {took:?}");
-    Ok(())
+        Ok(())
+    })
 }
 
 #[test]
@@ -264,16 +260,17 @@ fn a_great_many_commands_on_a_broken_connection_fail_one_as_fast_as_another() ->
         peer.handshake()?;
         Ok(())
     });
-    let conn = Connection::open(config(&server))?;
-    assert!(conn.get::<String>("a").wait().is_err());
-    let start = Instant::now();
-    let handles: Vec<_> = (0..200_000).map(|_| conn.get::<String>("a")).collect();
-    for handle in handles {
-        assert!(handle.wait().is_err());
-    }
-    let took = start.elapsed();
-    assert!(took < Duration::from_secs(10), "{took:?}");
-    Ok(())
+    let config = config(&server);
+    // The square of their number would take far longer.
+    support::within(LIMIT / 2, move || -> Result<()> {
+        let conn = Connection::open(config)?;
+        assert!(conn.get::<String>("a").wait().is_err());
+        let handles: Vec<_> = (0..200_000).map(|_| conn.get::<String>("a")).collect();
+        for handle in handles {
+            assert!(handle.wait().is_err());
+        }
+        Ok(())
+    })
 }
 
 #[test]
@@ -285,22 +282,14 @@ fn blocking_commands_whose_handles_are_dropped_cost_no_more_and_more() -> Result
         }
         Ok(())
     });
-    let conn = Connection::open(config(&server))?;
-    let pop = || conn.blpop::<String, String>("q", Duration::from_millis(2));
-    for _ in 0..1000 {
-        drop(pop());
-        conn.sync()?;
-    }
-    // None is outstanding now, and none is remembered.
-    let start = Instant::now();
-    for _ in 0..20_000 {
-        drop(pop());
-    }
-    conn.sync()?;
-    let took = start.elapsed();
-    println!("20,000 blocking commands: {took:?}");
-    assert!(took < Duration::from_secs(10), "{took:?}");
-    Ok(())
+    let config = config(&server);
+    support::within(LIMIT / 2, move || -> Result<()> {
+        let conn = Connection::open(config)?;
+        for _ in 0..40_000 {
+            drop(conn.blpop::<String, String>("q", Duration::from_millis(2)));
+        }
+        conn.sync()
+    })
 }
 
 #[test]
@@ -367,33 +356,6 @@ fn a_database_is_followed_behind_attributes() -> Result<()> {
 }
 
 #[test]
-fn taking_a_command_in_has_one_deadline() -> Result<()> {
-    let (opener, gate) = gate();
-    let server = Scripted::builder().buffers(4096).start(move |peer| {
-        peer.handshake()?;
-        peer.read_command()?;
-        std::thread::sleep(Duration::from_millis(700));
-        peer.read_command()?;
-        // From here on silent.
-        gate.wait();
-        Ok(())
-    });
-    let config = config(&server).send_buffer_size(4096).timeout(Duration::from_secs(1)).max_outstanding(2);
-    support::within(LIMIT, move || -> Result<()> {
-        let conn = Connection::open(config.linger(Duration::ZERO))?;
-        conn.get::<Value>("a").detach();
-        conn.set("z", vec![b'v'; BIG]).detach();
-        let start = Instant::now();
-        let third = conn.get::<Value>("a");
-        let took = start.elapsed();
-        assert!(third.wait().is_err_and(|error| error.is_timeout()));
-        opener.open();
-        assert!(took < Duration::from_millis(1400), "{took:?}");
-        Ok(())
-    })
-}
-
-#[test]
 fn a_handle_that_was_used_too_early_leaves_nothing_behind() -> Result<()> {
     let server = Scripted::start(|peer| {
         peer.handshake()?;
@@ -431,18 +393,14 @@ fn a_push_inside_an_answer_of_the_handshake_is_not_looked_for_in_a_later_reply()
 fn a_wait_that_cannot_write_ends_in_a_flood_of_push_messages() -> Result<()> {
     let server = flood();
     let config = config(&server).linger(Duration::ZERO).timeout(Duration::from_millis(300));
-    let took = support::within(LIMIT, move || -> Result<Duration> {
+    support::within(LIMIT, move || -> Result<()> {
         let conn = Connection::open(config)?;
         let one = conn.get::<String>("a");
         let big = conn.set("z", vec![b'v'; 4 * BIG]);
-        let start = Instant::now();
         assert!(one.wait().is_err_and(|error| error.is_timeout()));
-        let took = start.elapsed();
         big.detach();
-        Ok(took)
-    })?;
-    assert!(took < Duration::from_secs(3), "the wait took {took:?}");
-    Ok(())
+        Ok(())
+    })
 }
 
 #[test]
