@@ -2,12 +2,16 @@
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::args::{ArgWriter, Arguments, Block, Command, ToArgs};
 use crate::commands::{Elements, Execute, Handle};
+use crate::connection::Connection;
 use crate::error::{Error, Result, WaitError};
 use crate::resp::encode;
+use crate::testing::Server;
 use crate::values::FromReply;
 
 /// Notes the command that was issued last.
@@ -42,6 +46,7 @@ impl Recorder {
             words.push(if keys.contains(&range) { format!("[{word}]") } else { word.into_owned() });
         }
         assert_eq!(words.len(), count + 1);
+        check_keys(command.name(), &buf[..end], &keys);
         match command.block() {
             None => {}
             Some(Block::For(time)) => words.push(format!("~{time:?}")),
@@ -49,6 +54,45 @@ impl Recorder {
         }
         *self.sent.borrow_mut() = words.join(" ");
     }
+}
+
+/// Asks every server there is which arguments of the command are keys: `COMMAND GETKEYS`. Says nothing where there is none, or
+/// none that knows the command.
+fn check_keys(name: &str, arguments: &[u8], keys: &[Range<usize>]) {
+    static SERVERS: LazyLock<Vec<Mutex<(Server, Connection)>>> = LazyLock::new(|| {
+        let started = |program| Server::builder().program(program).start().ok();
+        let opened = |server: Server| {
+            let conn = Connection::open(server.url()).ok()?;
+            Some(Mutex::new((server, conn)))
+        };
+        Server::programs().into_iter().filter_map(started).filter_map(opened).collect()
+    });
+    let words: Vec<&[u8]> = encode::bulk_ranges(arguments, 0).map(|range| &arguments[range]).collect();
+    let ours: Vec<&[u8]> = keys.iter().map(|range| &arguments[range.clone()]).collect();
+    // An option of a newer server may be one argument too many for an older one, but not for all.
+    let (mut taken, mut too_many) = (words.is_empty(), false);
+    for server in SERVERS.iter() {
+        let server = server.lock().unwrap_or_else(PoisonError::into_inner);
+        match server.1.command::<Vec<Vec<u8>>>("COMMAND GETKEYS", (name, words.as_slice())).wait() {
+            Ok(theirs) => {
+                assert_eq!(shown(&ours), shown(&theirs), "the keys of {name} {:?}", shown(&words));
+                taken = true;
+            }
+            // A shard channel is no key, and routed like one.
+            Err(error) if error.to_string().contains("no key arguments") && name != "SPUBLISH" => {
+                assert!(ours.is_empty(), "{name} has no keys for the server, and {:?} here", shown(&ours));
+                taken = true;
+            }
+            Err(error) if error.to_string().contains("number of arguments") => too_many = true,
+            // Unknown to this server, or its arguments are.
+            Err(_) => {}
+        }
+    }
+    assert!(taken || !too_many, "no server takes so many arguments: {name} {:?}", shown(&words));
+}
+
+fn shown<W: AsRef<[u8]>>(words: &[W]) -> Vec<String> {
+    words.iter().map(|word| String::from_utf8_lossy(word.as_ref()).into_owned()).collect()
 }
 
 impl Execute for &Recorder {
