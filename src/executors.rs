@@ -12,6 +12,7 @@ macro_rules! on_all {
         impl ListCommands for $executor {}
         impl SetCommands for $executor {}
         impl SortedSetCommands for $executor {}
+        impl StreamCommands for $executor {}
         impl KeyCommands for $executor {}
         impl ScanPageCommands for $executor {}
         impl ScriptingCommands for $executor {}
@@ -28,4 +29,5 @@ impl ScanCommands for &Connection {}
 impl SessionCommands for &Connection {}
 impl BlockingListCommands for &Connection {}
 impl BlockingSortedSetCommands for &Connection {}
+impl BlockingStreamCommands for &Connection {}
 impl BlockingKeyCommands for &Connection {}

@@ -7,8 +7,9 @@
 
 pub use crate::args::{self, ToArg, ToArgs, ToPairs};
 pub use crate::commands::{
-    BlockingKeyCommands, BlockingListCommands, BlockingSortedSetCommands, ConnectionCommands, Elements as _, Execute,
-    Handle as _, HashCommands, KeyCommands, ListCommands, PubSubCommands, ScanCommands, ScanPageCommands,
-    ScriptingCommands, ServerCommands, SessionCommands, SetCommands, SortedSetCommands, StringCommands,
+    BlockingKeyCommands, BlockingListCommands, BlockingSortedSetCommands, BlockingStreamCommands, ConnectionCommands,
+    Elements as _, Execute, Handle as _, HashCommands, KeyCommands, ListCommands, PubSubCommands, ScanCommands,
+    ScanPageCommands, ScriptingCommands, ServerCommands, SessionCommands, SetCommands, SortedSetCommands,
+    StreamCommands, StringCommands,
 };
 pub use crate::{Batch, Config, Connection, Error, FromReply, MultiBulk, Queued, Reply, Transaction, Value};

@@ -214,3 +214,15 @@ fn a_common_subsequence_is_found() -> Result<()> {
     assert_eq!((found.len, found.matches.len()), (0, 0));
     Ok(())
 }
+
+#[test]
+fn a_list_of_pairs_that_fails_sends_nothing() -> Result<()> {
+    let server = support::server();
+    let conn = support::open(&server);
+    let before = conn.stats();
+    let pairs = || args::try_each([Ok(("a", 1)), Err(Error::custom("no more")), Ok(("b", 2))]);
+    assert!(matches!(conn.msetex(pairs(), std::time::Duration::from_secs(9)).wait(), Err(Error::Custom(_))));
+    assert!(matches!(conn.mset(pairs()).wait(), Err(Error::Custom(_))));
+    assert_eq!(conn.stats(), before);
+    Ok(())
+}

@@ -7,6 +7,7 @@
 //! | [`ListCommands`] | `lpush`, `lrange`, `lpop`, … | all |
 //! | [`SetCommands`] | `sadd`, `smembers`, … | all |
 //! | [`SortedSetCommands`] | `zadd`, `zrange`, … | all |
+//! | [`StreamCommands`] | `xadd`, `xrange`, `xreadgroup`, … | all |
 //! | [`KeyCommands`] | `del`, `expire`, `type_`, … | all |
 //! | [`ScanPageCommands`] | `scan_page`, `hscan_page`, … | all |
 //! | [`ScriptingCommands`] | `eval`, `script_load`, … | all |
@@ -17,6 +18,7 @@
 //! | [`SessionCommands`] | `auth`, `select` | [`Connection`](crate::Connection) |
 //! | [`BlockingListCommands`] | `blpop`, `blmove`, … | [`Connection`](crate::Connection) |
 //! | [`BlockingSortedSetCommands`] | `bzpopmin`, … | [`Connection`](crate::Connection) |
+//! | [`BlockingStreamCommands`] | `xread_block`, …; `xrange_all`, … as iterators | [`Connection`](crate::Connection) |
 //! | [`BlockingKeyCommands`] | `wait`, `waitaof` | [`Connection`](crate::Connection) |
 //!
 //! "All" are `&`[`Connection`](crate::Connection), `&`[`Batch`](crate::Batch) and `&`[`Transaction`](crate::Transaction). What has no method
@@ -47,6 +49,7 @@ mod server;
 mod session;
 mod set;
 mod sorted_set;
+mod stream;
 mod string;
 mod time;
 
@@ -62,4 +65,5 @@ pub use server::*;
 pub use session::SessionCommands;
 pub use set::*;
 pub use sorted_set::*;
+pub use stream::*;
 pub use string::*;

@@ -3,6 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use crate::args::{Arg, ArgWriter, ToArg, ToArgs, ToPairs};
+use crate::connection::TOO_LONG;
+use crate::error::Error;
 use crate::resp::encode;
 
 /// A word that is there or not.
@@ -36,6 +38,9 @@ impl<T: ToArgs> ToArgs for Named<T> {
     fn count(&self) -> usize {
         self.1.as_ref().map_or(0, |values| 1 + values.count())
     }
+    fn failure(&self) -> Option<Error> {
+        self.1.as_ref().and_then(ToArgs::failure)
+    }
 }
 
 /// Options within options, or nothing.
@@ -54,6 +59,9 @@ where
     const DIRECT: bool = <&'a T>::DIRECT;
     fn count(&self) -> usize {
         self.0.map_or(0, |options| options.count())
+    }
+    fn failure(&self) -> Option<Error> {
+        self.0.and_then(|options| options.failure())
     }
 }
 
@@ -120,21 +128,23 @@ pub(crate) struct Pairs<P> {
     pairs: P,
     gathered: Option<Vec<u8>>,
     count: usize,
+    failure: Option<Error>,
 }
 
 impl<P: ToPairs> Pairs<P> {
     pub(crate) fn new(pairs: P) -> Self {
         if P::DIRECT {
             let count = pairs.count();
-            return Pairs { pairs, gathered: None, count };
+            return Pairs { pairs, gathered: None, count, failure: None };
         }
         let mut buf = Vec::new();
         let mut out = ArgWriter::new(&mut buf, 0);
         pairs.write_args(&mut out);
-        // With one that is too long, none are written, and the command is refused.
-        let (end, count) = out.end().map_or((0, 0), |end| (end, out.count()));
-        buf.truncate(end);
-        Pairs { pairs, gathered: Some(buf), count }
+        let (end, count) = (out.end(), out.count());
+        let too_long = || end.is_none().then_some(Error::Argument(TOO_LONG));
+        let failure = pairs.failure().or_else(too_long);
+        buf.truncate(end.unwrap_or(0));
+        Pairs { pairs, gathered: Some(buf), count, failure }
     }
 
     /// How many pairs there are.
@@ -150,9 +160,12 @@ impl<P: ToPairs> ToArgs for Pairs<P> {
             Some(bytes) => encode::bulk_ranges(bytes, 0).for_each(|range| out.arg(&bytes[range])),
         }
     }
-    const DIRECT: bool = true;
+    const DIRECT: bool = P::DIRECT;
     fn count(&self) -> usize {
         self.count
+    }
+    fn failure(&self) -> Option<Error> {
+        self.failure.clone()
     }
 }
 
