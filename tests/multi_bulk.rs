@@ -67,7 +67,7 @@ fn answering_resp3(commands: usize, answer: impl Into<Vec<u8>>) -> Result<(Scrip
 }
 
 /// A real server with a list of `a` to `e`, a hash, a sorted set and a text.
-fn filled() -> Result<(redefer::testing::Server, Connection)> {
+fn filled() -> Result<(support::Private, Connection)> {
     let server = support::server();
     let conn = support::open(&server);
     conn.rpush("list", LETTERS).wait()?;

@@ -15,12 +15,51 @@ use std::time::Duration;
 use redefer::testing::Server;
 use redefer::{Config, Connection, Protocol};
 
+/// A server of the test's own, which is asked at its end what it was asked, if `REDEFER_COVERAGE` names a folder for the
+/// answers: see `tests/coverage.rs`.
+#[cfg(feature = "testing")]
+pub struct Private(Server);
+
+#[cfg(feature = "testing")]
+impl std::ops::Deref for Private {
+    type Target = Server;
+    fn deref(&self) -> &Server {
+        &self.0
+    }
+}
+
+#[cfg(feature = "testing")]
+impl Drop for Private {
+    fn drop(&mut self) {
+        if let Some(folder) = std::env::var_os("REDEFER_COVERAGE") {
+            // A server that has ended, or lets nobody in, has nothing to say.
+            let _ = note_commands(&self.0, folder.as_ref());
+        }
+    }
+}
+
+/// Writes down which commands the server has run, in a file named for the server and the protocol.
+#[cfg(feature = "testing")]
+fn note_commands(server: &Server, folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
+    use std::io::Write as _;
+
+    let stats: String = Connection::open(server.url())?.command("INFO", "commandstats").wait()?;
+    let names = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split(':').next());
+    let names: Vec<String> = names.map(|name| name.replace('|', " ").to_uppercase()).collect();
+    let (major, minor, _) = server.version();
+    let protocol = if is_resp2() { "RESP2" } else { "RESP3" };
+    std::fs::create_dir_all(folder)?;
+    let path = folder.join(format!("{} {major}.{minor} {protocol}", server.name()));
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path)?;
+    Ok(file.write_all(format!("{}\n", names.join("\n")).as_bytes())?)
+}
+
 /// A real server of the test's own. It takes 5 to 35 ms to start, so no test has to share one.
 #[cfg(feature = "testing")]
 #[track_caller]
-pub fn server() -> Server {
+pub fn server() -> Private {
     match Server::start() {
-        Ok(server) => server,
+        Ok(server) => Private(server),
         Err(error) => panic!("{error}"),
     }
 }
@@ -28,10 +67,10 @@ pub fn server() -> Server {
 /// A real server with lines of its configuration file: `server_with([("maxclients", "1")])`.
 #[cfg(feature = "testing")]
 #[track_caller]
-pub fn server_with<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Server {
+pub fn server_with<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Private {
     let builder = settings.into_iter().fold(Server::builder(), |builder, (key, value)| builder.config(key, value));
     match builder.start() {
-        Ok(server) => server,
+        Ok(server) => Private(server),
         Err(error) => panic!("{error}"),
     }
 }
