@@ -16,9 +16,14 @@ macro_rules! on_all {
         impl KeyCommands for $executor {}
         impl ScanPageCommands for $executor {}
         impl ScriptingCommands for $executor {}
+        impl GeoCommands for $executor {}
+        impl BitmapCommands for $executor {}
+        impl HyperLogLogCommands for $executor {}
+        impl VectorSetCommands for $executor {}
         impl ServerCommands for $executor {}
         impl PubSubCommands for $executor {}
         impl ConnectionCommands for $executor {}
+        impl ClusterCommands for $executor {}
     )*};
 }
 

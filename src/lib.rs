@@ -16,6 +16,9 @@ mod executors;
 pub mod prelude;
 mod reply;
 pub mod resp;
+mod script;
+#[cfg(feature = "serde")]
+pub mod serde;
 #[cfg(all(unix, feature = "testing"))]
 pub mod testing;
 mod transaction;
@@ -26,5 +29,6 @@ pub use batch::Batch;
 pub use connection::{Config, Connection, IntoConfig, Protocol, SendWhen, Stats};
 pub use error::{BatchError, ConnectionLost, Error, Result, Sent, ServerError, UnexpectedReply, WaitError};
 pub use reply::{MultiBulk, Queued, Reply};
+pub use script::{Script, ScriptReply};
 pub use transaction::{Handles, Transaction, Watch};
 pub use values::{FromReply, Value};

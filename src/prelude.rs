@@ -7,9 +7,9 @@
 
 pub use crate::args::{self, ToArg, ToArgs, ToPairs};
 pub use crate::commands::{
-    BlockingKeyCommands, BlockingListCommands, BlockingSortedSetCommands, BlockingStreamCommands, ConnectionCommands,
-    Elements as _, Execute, Handle as _, HashCommands, KeyCommands, ListCommands, PubSubCommands, ScanCommands,
-    ScanPageCommands, ScriptingCommands, ServerCommands, SessionCommands, SetCommands, SortedSetCommands,
-    StreamCommands, StringCommands,
+    BitmapCommands, BlockingKeyCommands, BlockingListCommands, BlockingSortedSetCommands, BlockingStreamCommands,
+    ClusterCommands, ConnectionCommands, Elements as _, Execute, GeoCommands, Handle as _, HashCommands,
+    HyperLogLogCommands, KeyCommands, ListCommands, PubSubCommands, ScanCommands, ScanPageCommands, ScriptingCommands,
+    ServerCommands, SessionCommands, SetCommands, SortedSetCommands, StreamCommands, StringCommands, VectorSetCommands,
 };
-pub use crate::{Batch, Config, Connection, Error, FromReply, MultiBulk, Queued, Reply, Transaction, Value};
+pub use crate::{Batch, Config, Connection, Error, FromReply, MultiBulk, Queued, Reply, Script, Transaction, Value};

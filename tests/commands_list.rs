@@ -71,7 +71,7 @@ fn positions_are_found() -> Result<()> {
     assert_eq!(conn.lpos_with("l", "c", LposOptions::new().maxlen(3)).wait()?, None);
     assert_eq!(conn.lpos_count("l", "a", 0).wait::<Vec<i64>>()?, [0, 2, 4]);
     assert_eq!(conn.lpos_count("l", "a", 2).wait::<Vec<i64>>()?, [0, 2]);
-    assert_eq!(conn.lpos_count("none", "a", 0).wait::<Vec<i64>>()?, []);
+    assert_eq!(conn.lpos_count("none", "a", 0).wait::<Vec<i64>>()?, [0i64; 0]);
     let options = LposOptions::new().rank(-1).maxlen(4);
     assert_eq!(conn.lpos_count_with("l", "a", 2, options).wait::<Vec<i64>>()?, [4, 2]);
     Ok(())

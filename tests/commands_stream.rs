@@ -588,7 +588,7 @@ fn another_connection_wakes_a_blocked_one() -> Result<()> {
     let read: Reply<'_, Read<Fields>> = conn.xread_block(("x", ReadFrom::New), None);
     conn.flush()?;
     // Until the other one waits, `$` is wherever the stream ends.
-    let blocked = || -> Result<bool> { Ok(other.client_list().wait()?.contains("cmd=xread")) };
+    let blocked = || -> Result<bool> { Ok(other.client_list().wait()?.iter().any(|client| client.cmd == "xread")) };
     let start = Instant::now();
     while !blocked()? {
         assert!(start.elapsed() < Duration::from_secs(10));

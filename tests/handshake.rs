@@ -100,7 +100,7 @@ fn a_server_without_a_password_takes_anybody_without_one() -> Result<()> {
     let protocol = if support::is_resp2() { Protocol::Resp2 } else { Protocol::Resp3 };
     assert_eq!(conn.protocol(), protocol);
     assert_eq!(conn.database(), 0);
-    let info = conn.client_info().wait()?;
+    let info = conn.client_info().wait()?.text;
     assert!(info.contains(if support::is_resp2() { "resp=2" } else { "resp=3" }), "{info}");
     if server.version() >= (7, 2, 0) {
         assert!(info.contains("lib-name=redefer"), "{info}");
@@ -201,13 +201,13 @@ fn a_user_without_setinfo_gets_on_without_it() -> Result<()> {
     let server = support::server();
     if server.version() < (7, 2, 0) {
         // Does not know the subcommand, in ACL neither, and refuses it to all: tested by all other tests.
-        assert!(support::open(&server).client_info().wait()?.contains("id="));
+        assert!(support::open(&server).client_info().wait()?.text.contains("id="));
         return Ok(());
     }
     let server = support::server_with([("user", "noinfo on >s3cret-p4ss ~* &* +@all -client|setinfo")]);
     for config in both(support::config(&server)) {
         let conn = works(config.user("noinfo").password(SECRET))?;
-        assert!(!conn.client_info().wait()?.contains("lib-name=redefer"));
+        assert!(!conn.client_info().wait()?.text.contains("lib-name=redefer"));
     }
     Ok(())
 }
@@ -254,7 +254,7 @@ fn the_database_is_selected_or_the_connect_fails() -> Result<()> {
     for config in both(support::config(&server)) {
         let conn = works(config.clone().database(7))?;
         assert_eq!(conn.database(), 7);
-        assert!(conn.client_info().wait()?.contains("db=7"));
+        assert!(conn.client_info().wait()?.text.contains("db=7"));
         let error = refused(config.clone().database(99));
         assert!(error.to_string().contains("DB index is out of range"), "{error}");
         refused(config.database(u32::MAX));

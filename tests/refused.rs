@@ -374,7 +374,7 @@ fn a_select_that_succeeds_is_followed_and_one_that_fails_is_not() -> Result<()> 
     assert_eq!(conn.database(), 4);
     conn.command::<()>("Select 5", ()).wait()?;
     assert_eq!(conn.database(), 5);
-    assert!(conn.client_info().wait()?.contains("db=5"));
+    assert!(conn.client_info().wait()?.text.contains("db=5"));
     Ok(())
 }
 

@@ -1,19 +1,42 @@
 //! The connection itself, and the other clients of the server.
 
+mod clients;
+mod filters;
+mod tracking;
+
+pub use clients::*;
+pub use filters::*;
+pub use tracking::*;
+
 use std::time::Duration;
 
 use super::time::Millis;
-use crate::args::{Arg, ArgWriter, ToArg, ToArgs, cmd};
+use crate::args::{Arg, ToArg, cmd};
 use crate::execute::Execute;
-use crate::values::{FromReply, Value};
+use crate::values::FromReply;
 
 /// Commands on connections.
 ///
-/// Left out: CLIENT REPLY, HELLO, RESET and QUIT, which the queue of replies cannot bear; AUTH and SELECT, which
-/// [`Connection`](crate::Connection) itself has; CLIENT TRACKING, CLIENT CACHING, CLIENT CAPA and CLIENT IMPORT-SOURCE,
-/// which change how the server treats the connection and can be issued with [`command`](Execute::command).
+/// Those that change how the server treats this connection, such as CLIENT TRACKING, are in
+/// [`SessionCommands`](super::SessionCommands), with AUTH and SELECT. CLIENT REPLY, HELLO, RESET and QUIT are refused, as
+/// the queue of replies cannot bear them.
+///
+/// ```
+/// # fn main() -> redefer::Result<()> {
+/// # #[cfg(feature = "testing")] {
+/// # let server = redefer::testing::Server::start()?;
+/// # let conn = redefer::Connection::open(server.url())?;
+/// use redefer::prelude::*;
+///
+/// conn.client_setname("worker").wait()?;
+/// let clients = conn.client_list().wait()?;
+/// assert!(clients.iter().any(|client| client.name == "worker" && client.db == 0));
+/// # }
+/// # Ok(())
+/// # }
+/// ```
 pub trait ConnectionCommands: Execute {
-    /// The name of this connection; nil if it has none.
+    /// The name of this connection; nil if it has none. Since 2.6.9.
     ///
     /// [CLIENT GETNAME](https://redis.io/docs/latest/commands/client-getname/)
     fn client_getname(self) -> Self::Reply<Option<String>> {
@@ -28,22 +51,22 @@ pub trait ConnectionCommands: Execute {
         self.execute(cmd("CLIENT").arg("GETREDIR"))
     }
 
-    /// The ID of this connection, which the server gives to no other.
+    /// The ID of this connection, which the server gives to no other. Since 5.0.
     ///
     /// [CLIENT ID](https://redis.io/docs/latest/commands/client-id/)
     fn client_id(self) -> Self::Reply<i64> {
         self.execute(cmd("CLIENT").arg("ID"))
     }
 
-    /// What the server knows about this connection: fields `name=value`, apart by spaces. Since 6.2.
+    /// What the server knows about this connection. Since 6.2.
     ///
     /// [CLIENT INFO](https://redis.io/docs/latest/commands/client-info/)
-    fn client_info(self) -> Self::Reply<String> {
+    fn client_info(self) -> Self::Reply<ClientInfo> {
         self.execute(cmd("CLIENT").arg("INFO"))
     }
 
     /// Closes the connection of the client with this address, `ip:port` or the path of a unix socket. An error if there
-    /// is none. On one's own address the server answers first.
+    /// is none. On one's own address the server answers first. Since 2.4.
     ///
     /// [CLIENT KILL](https://redis.io/docs/latest/commands/client-kill/)
     fn client_kill(self, address: impl ToArg) -> Self::Reply<()> {
@@ -51,24 +74,24 @@ pub trait ConnectionCommands: Execute {
     }
 
     /// Closes the connections of all clients that meet all of these conditions. The reply is how many there were. A
-    /// filter without conditions is an error here, before anything is sent.
+    /// filter without conditions is an error here, before anything is sent. Since 2.8.12.
     ///
     /// [CLIENT KILL](https://redis.io/docs/latest/commands/client-kill/)
     fn client_kill_with(self, filter: ClientKillFilter) -> Self::Reply<i64> {
         self.execute(cmd("CLIENT").arg("KILL").args(filter))
     }
 
-    /// What the server knows about its connections: a line for each, with fields `name=value`, apart by spaces.
+    /// What the server knows about its connections. Since 2.4.
     ///
     /// [CLIENT LIST](https://redis.io/docs/latest/commands/client-list/)
-    fn client_list(self) -> Self::Reply<String> {
+    fn client_list(self) -> Self::Reply<ClientList> {
         self.execute(cmd("CLIENT").arg("LIST"))
     }
 
-    /// Like [`client_list`](ConnectionCommands::client_list), but only some of the connections.
+    /// Like [`client_list`](ConnectionCommands::client_list), but only some of the connections. Since 5.0.
     ///
     /// [CLIENT LIST](https://redis.io/docs/latest/commands/client-list/)
-    fn client_list_with(self, options: ClientListOptions) -> Self::Reply<String> {
+    fn client_list_with(self, options: ClientListOptions) -> Self::Reply<ClientList> {
         self.execute(cmd("CLIENT").arg("LIST").options(options))
     }
 
@@ -87,7 +110,7 @@ pub trait ConnectionCommands: Execute {
     }
 
     /// Holds the commands of all clients up for this time, rounded up to milliseconds. The reply comes at once; what is
-    /// issued behind it, on this connection too, waits. The timeout of a wait does not know of that.
+    /// issued behind it, on this connection too, waits. The timeout of a wait does not know of that. Since 3.0.
     ///
     /// [CLIENT PAUSE](https://redis.io/docs/latest/commands/client-pause/)
     fn client_pause(self, time: Duration) -> Self::Reply<()> {
@@ -111,29 +134,29 @@ pub trait ConnectionCommands: Execute {
         self.execute(cmd("CLIENT").arg("SETINFO").arg(attribute).arg(value))
     }
 
-    /// Names this connection; an empty name takes its name away. No spaces.
+    /// Names this connection; an empty name takes its name away. No spaces. Since 2.6.9.
     ///
     /// [CLIENT SETNAME](https://redis.io/docs/latest/commands/client-setname/)
     fn client_setname(self, name: impl ToArg) -> Self::Reply<()> {
         self.execute(cmd("CLIENT").arg("SETNAME").arg(name))
     }
 
-    /// How the server tracks which keys this connection has read: a map of `flags`, `redirect` and `prefixes`. Since
-    /// 6.2.
+    /// How the server tracks which keys this connection has read. Since 6.2.
     ///
     /// [CLIENT TRACKINGINFO](https://redis.io/docs/latest/commands/client-trackinginfo/)
-    fn client_trackinginfo(self) -> Self::Reply<Value> {
+    fn client_trackinginfo(self) -> Self::Reply<TrackingInfo> {
         self.execute(cmd("CLIENT").arg("TRACKINGINFO"))
     }
 
-    /// Ends the blocking command of another connection as if its time was up. The reply is whether there was one.
+    /// Ends the blocking command of another connection as if its time was up. The reply is whether there was one. Since
+    /// 5.0.
     ///
     /// [CLIENT UNBLOCK](https://redis.io/docs/latest/commands/client-unblock/)
     fn client_unblock(self, id: i64) -> Self::Reply<bool> {
         self.execute(cmd("CLIENT").arg("UNBLOCK").arg(id))
     }
 
-    /// Like [`client_unblock`](ConnectionCommands::client_unblock), and says what the other connection gets.
+    /// Like [`client_unblock`](ConnectionCommands::client_unblock), and says what the other connection gets. Since 5.0.
     ///
     /// [CLIENT UNBLOCK](https://redis.io/docs/latest/commands/client-unblock/)
     fn client_unblock_with(self, id: i64, answer: UnblockAnswer) -> Self::Reply<bool> {
@@ -148,14 +171,14 @@ pub trait ConnectionCommands: Execute {
         self.execute(cmd("CLIENT").arg("UNPAUSE"))
     }
 
-    /// The same message again.
+    /// The same message again. Since 1.0.
     ///
     /// [ECHO](https://redis.io/docs/latest/commands/echo/)
     fn echo<T: FromReply>(self, message: impl ToArg) -> Self::Reply<T> {
         self.execute(cmd("ECHO").arg(message))
     }
 
-    /// Nothing but a reply.
+    /// Nothing but a reply. Since 1.0.
     ///
     /// [PING](https://redis.io/docs/latest/commands/ping/)
     #[inline]
@@ -163,7 +186,7 @@ pub trait ConnectionCommands: Execute {
         self.execute(cmd("PING"))
     }
 
-    /// The same message again.
+    /// The same message again. Since 2.8.
     ///
     /// [PING](https://redis.io/docs/latest/commands/ping/)
     fn ping_message<T: FromReply>(self, message: impl ToArg) -> Self::Reply<T> {
@@ -174,156 +197,6 @@ pub trait ConnectionCommands: Execute {
 fn on_off(on: bool) -> &'static str {
     if on { "ON" } else { "OFF" }
 }
-
-/// What a client is there for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ClientType {
-    /// Ordinary clients, those that monitor included.
-    Normal,
-    /// A primary, as its replicas see it.
-    Master,
-    /// Replicas.
-    Replica,
-    /// Clients with subscriptions.
-    PubSub,
-}
-
-impl ToArg for ClientType {
-    fn to_arg(&self) -> Arg<'_> {
-        Arg::from(match self {
-            ClientType::Normal => "NORMAL",
-            ClientType::Master => "MASTER",
-            ClientType::Replica => "REPLICA",
-            ClientType::PubSub => "PUBSUB",
-        })
-    }
-    const DIRECT: bool = true;
-}
-
-/// Which clients to list: see [`client_list_with`](ConnectionCommands::client_list_with).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClientListOptions {
-    client_type: Option<ClientType>,
-    ids: Vec<i64>,
-}
-
-impl ClientListOptions {
-    /// All of them.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Only those of this type. Redis takes a type or IDs, and not both.
-    pub fn client_type(mut self, client_type: ClientType) -> Self {
-        self.client_type = Some(client_type);
-        self
-    }
-
-    /// Only those with one of these IDs. Since 6.2.
-    pub fn ids(mut self, ids: impl IntoIterator<Item = i64>) -> Self {
-        self.ids.extend(ids);
-        self
-    }
-
-    fn arguments(&self) -> impl ToArgs {
-        let id = (!self.ids.is_empty()).then_some("ID");
-        (self.client_type.map(|_| "TYPE"), self.client_type, id, &self.ids)
-    }
-}
-
-/// Which clients to disconnect: see [`client_kill_with`](ConnectionCommands::client_kill_with).
-///
-/// The connection that asks is spared unless [`skip_me`](ClientKillFilter::skip_me) says otherwise.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClientKillFilter {
-    id: Option<i64>,
-    client_type: Option<ClientType>,
-    user: Option<String>,
-    address: Option<String>,
-    local_address: Option<String>,
-    skip_me: Option<bool>,
-    max_age: Option<Duration>,
-}
-
-impl ClientKillFilter {
-    /// No conditions yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The client with this ID.
-    pub fn id(mut self, id: i64) -> Self {
-        self.id = Some(id);
-        self
-    }
-
-    /// Clients of this type.
-    pub fn client_type(mut self, client_type: ClientType) -> Self {
-        self.client_type = Some(client_type);
-        self
-    }
-
-    /// Clients that are logged in as this user. Since 6.0.
-    pub fn user(mut self, user: impl Into<String>) -> Self {
-        self.user = Some(user.into());
-        self
-    }
-
-    /// The client with this address, `ip:port` or the path of a unix socket.
-    pub fn address(mut self, address: impl Into<String>) -> Self {
-        self.address = Some(address.into());
-        self
-    }
-
-    /// Clients that came to this address of the server's, `ip:port`. Since 6.2.
-    pub fn local_address(mut self, address: impl Into<String>) -> Self {
-        self.local_address = Some(address.into());
-        self
-    }
-
-    /// Whether the connection that asks is spared. Unless given, it is.
-    pub fn skip_me(mut self, skip: bool) -> Self {
-        self.skip_me = Some(skip);
-        self
-    }
-
-    /// Clients that have been connected for at least this time, rounded up to seconds. Since Redis 7.4 and Valkey 8.0.
-    pub fn max_age(mut self, age: Duration) -> Self {
-        self.max_age = Some(age);
-        self
-    }
-
-    fn arguments(&self) -> impl ToArgs {
-        let skip_me = self.skip_me.map(|skip| if skip { "YES" } else { "NO" });
-        let age = self.max_age.map(|age| age.as_secs().saturating_add(u64::from(age.subsec_nanos() > 0)));
-        (
-            (self.id.map(|_| "ID"), self.id),
-            (self.client_type.map(|_| "TYPE"), self.client_type),
-            (self.user.as_ref().map(|_| "USER"), self.user.as_ref()),
-            (self.address.as_ref().map(|_| "ADDR"), self.address.as_ref()),
-            (self.local_address.as_ref().map(|_| "LADDR"), self.local_address.as_ref()),
-            (skip_me.map(|_| "SKIPME"), skip_me),
-            (age.map(|_| "MAXAGE"), age),
-        )
-    }
-}
-
-macro_rules! options_to_args {
-    ($($type:ty),*) => {$(
-        impl ToArgs for $type {
-            fn write_args(&self, out: &mut ArgWriter<'_>) {
-                self.arguments().write_args(out);
-            }
-            const DIRECT: bool = true;
-            fn count(&self) -> usize {
-                self.arguments().count()
-            }
-        }
-    )*};
-}
-
-options_to_args!(ClientListOptions, ClientKillFilter);
 
 /// What [`client_pause_with`](ConnectionCommands::client_pause_with) holds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -438,8 +311,11 @@ mod tests {
         let filter = ClientKillFilter::new().address("a:1").local_address("b:2").max_age(Duration::from_millis(1_001));
         assert_eq!(
             sent(|on| on.client_kill_with(filter.skip_me(true))),
-            "CLIENT KILL ADDR a:1 LADDR b:2 SKIPME YES MAXAGE 2"
+            "CLIENT KILL ADDR a:1 LADDR b:2 MAXAGE 2 SKIPME YES"
         );
+        let filter = ClientKillFilter::new().id(7).id(5).ids([6]).ids([]).not_ids([]).user("a").user("b");
+        assert_eq!(sent(|on| on.client_kill_with(filter)), "CLIENT KILL ID 5 6 USER b");
+        assert_eq!(sent(|on| on.client_kill_with(ClientKillFilter::new().ids([]))), "refused");
         let kinds = [ClientType::Normal, ClientType::Master].map(|kind| ClientKillFilter::new().client_type(kind));
         let texts = kinds.map(|filter| sent(|on| on.client_kill_with(filter)));
         assert_eq!(texts, ["CLIENT KILL TYPE NORMAL", "CLIENT KILL TYPE MASTER"]);

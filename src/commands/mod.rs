@@ -11,11 +11,16 @@
 //! | [`KeyCommands`] | `del`, `expire`, `type_`, … | all |
 //! | [`ScanPageCommands`] | `scan_page`, `hscan_page`, … | all |
 //! | [`ScriptingCommands`] | `eval`, `script_load`, … | all |
+//! | [`GeoCommands`] | `geoadd`, `geosearch`, … | all |
+//! | [`BitmapCommands`] | `setbit`, `bitfield`, … | all |
+//! | [`HyperLogLogCommands`] | `pfadd`, `pfcount`, … | all |
+//! | [`VectorSetCommands`] | `vadd`, `vsim`, … | all |
 //! | [`ServerCommands`] | `info`, `save`, `dbsize`, … | all |
 //! | [`PubSubCommands`] | `publish`, … | all |
 //! | [`ConnectionCommands`] | `ping`, `client_id`, … | all |
+//! | [`ClusterCommands`] | `cluster_nodes`, `cluster_slots`, … | all |
 //! | [`ScanCommands`] | `scan`, `hscan`, … as iterators | [`Connection`](crate::Connection) |
-//! | [`SessionCommands`] | `auth`, `select` | [`Connection`](crate::Connection) |
+//! | [`SessionCommands`] | `auth`, `select`, `shutdown`, … | [`Connection`](crate::Connection) |
 //! | [`BlockingListCommands`] | `blpop`, `blmove`, … | [`Connection`](crate::Connection) |
 //! | [`BlockingSortedSetCommands`] | `bzpopmin`, … | [`Connection`](crate::Connection) |
 //! | [`BlockingStreamCommands`] | `xread_block`, …; `xrange_all`, … as iterators | [`Connection`](crate::Connection) |
@@ -33,13 +38,27 @@
 //! | MULTI, EXEC, DISCARD | [`Connection::transaction`](crate::Connection::transaction) |
 //! | WATCH, UNWATCH | [`Connection::watch`](crate::Connection::watch), [`transact`](crate::Connection::transact) |
 //! | HELLO | [`Config`](crate::Config), when the connection is opened |
-//! | SUBSCRIBE and its family, MONITOR | a type of their own, in a later version |
+//! | SUBSCRIBE, UNSUBSCRIBE, PSUBSCRIBE, PUNSUBSCRIBE, SSUBSCRIBE, SUNSUBSCRIBE, MONITOR | a type of their own, in a later version |
 //! | CLIENT REPLY | [`Reply::detach`](crate::Reply::detach), or a [`Batch`](crate::Batch) |
+//! | SCRIPT DEBUG | `redis-cli --ldb`: a script no longer answers once |
 //! | RESET, QUIT | drop the connection, open another |
-//! | SYNC, PSYNC, REPLCONF | nothing: they turn the connection into that of a replica |
+//! | SYNC, PSYNC, REPLCONF, CLUSTER SYNCSLOTS | nothing: they turn the connection into that of a replica or a node |
+//!
+//! These have no method, and can be issued by name:
+//!
+//! | command | why |
+//! | --- | --- |
+//! | DEBUG | for the developers of servers: what it takes and answers differs by version |
+//! | RESTORE-ASKING | between nodes only: what MIGRATE sends; ASKING, then RESTORE, do the same |
+//! | ACL HELP, CLIENT HELP, CLUSTER HELP, COMMAND HELP, COMMANDLOG HELP, CONFIG HELP, FUNCTION HELP, LATENCY HELP, MEMORY HELP, MODULE HELP, PUBSUB HELP, SCRIPT HELP, SLOWLOG HELP, XGROUP HELP, XINFO HELP | text for people |
 
+mod bitmap;
+mod cluster;
 mod connection;
+mod fields;
+mod geo;
 mod hash;
+mod hyperloglog;
 mod keys;
 mod list;
 mod pubsub;
@@ -52,10 +71,15 @@ mod sorted_set;
 mod stream;
 mod string;
 mod time;
+mod vector_set;
 
 pub use crate::execute::{Elements, Execute, Handle};
+pub use bitmap::*;
+pub use cluster::*;
 pub use connection::*;
+pub use geo::*;
 pub use hash::*;
+pub use hyperloglog::*;
 pub use keys::*;
 pub use list::*;
 pub use pubsub::*;
@@ -67,3 +91,4 @@ pub use set::*;
 pub use sorted_set::*;
 pub use stream::*;
 pub use string::*;
+pub use vector_set::*;

@@ -9,7 +9,7 @@ use crate::values::FromReply;
 /// Those that subscribe are not here: a subscribed connection no longer answers each command once.
 pub trait PubSubCommands: Execute {
     /// Sends a message to the subscribers of a channel. The reply is how many got it, those of other nodes of a cluster
-    /// not counted.
+    /// not counted. Since 2.0.
     ///
     /// [PUBLISH](https://redis.io/docs/latest/commands/publish/)
     #[inline]
@@ -17,7 +17,7 @@ pub trait PubSubCommands: Execute {
         self.execute(cmd("PUBLISH").arg(channel).arg(message))
     }
 
-    /// The channels that have subscribers, patterns not counted. Never nil.
+    /// The channels that have subscribers, patterns not counted. Never nil. Since 2.8.
     ///
     /// [PUBSUB CHANNELS](https://redis.io/docs/latest/commands/pubsub-channels/)
     fn pubsub_channels<T: FromReply>(self) -> Self::MultiBulk<T> {
@@ -31,14 +31,14 @@ pub trait PubSubCommands: Execute {
         self.execute_multi(cmd("PUBSUB").arg("CHANNELS").arg(pattern))
     }
 
-    /// How many patterns are subscribed to.
+    /// How many patterns are subscribed to. Since 2.8.
     ///
     /// [PUBSUB NUMPAT](https://redis.io/docs/latest/commands/pubsub-numpat/)
     fn pubsub_numpat(self) -> Self::Reply<i64> {
         self.execute(cmd("PUBSUB").arg("NUMPAT"))
     }
 
-    /// Each of these channels with the number of its subscribers, those by pattern not counted.
+    /// Each of these channels with the number of its subscribers, those by pattern not counted. Since 2.8.
     ///
     /// [PUBSUB NUMSUB](https://redis.io/docs/latest/commands/pubsub-numsub/)
     fn pubsub_numsub<T: FromReply>(self, channels: impl ToArgs) -> Self::MultiBulk<(T, i64)> {

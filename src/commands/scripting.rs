@@ -1,8 +1,15 @@
 //! Scripts and functions that run in the server.
 
+mod options;
+
 use super::{Execute, FlushMode};
 use crate::args::{ToArg, ToArgs, cmd};
 use crate::values::FromReply;
+
+pub use options::{
+    FunctionEngine, FunctionInfo, FunctionLibrary, FunctionListOptions, FunctionRestorePolicy, FunctionStats,
+    RunningFunction,
+};
 
 /// Commands that run scripts and functions, and that manage them.
 ///
@@ -10,6 +17,8 @@ use crate::values::FromReply;
 /// may be empty: `()`.
 ///
 /// A script that runs long holds the whole server up, and the timeout of a wait goes on meanwhile.
+///
+/// [`Script`](crate::Script) keeps a source with its digest, and sends the source only where the server does not know it.
 ///
 /// Left out: SCRIPT DEBUG, after which EVAL no longer answers once.
 ///
@@ -78,6 +87,13 @@ pub trait ScriptingCommands: Execute {
         self.execute(cmd("FUNCTION").arg("DELETE").arg(library))
     }
 
+    /// All libraries in a form for [`function_restore`](ScriptingCommands::function_restore). Since 7.0.
+    ///
+    /// [FUNCTION DUMP](https://redis.io/docs/latest/commands/function-dump/)
+    fn function_dump(self) -> Self::Reply<Vec<u8>> {
+        self.execute(cmd("FUNCTION").arg("DUMP"))
+    }
+
     /// Deletes all libraries. Since 7.0.
     ///
     /// [FUNCTION FLUSH](https://redis.io/docs/latest/commands/function-flush/)
@@ -92,11 +108,33 @@ pub trait ScriptingCommands: Execute {
         self.execute(cmd("FUNCTION").arg("FLUSH").arg(mode))
     }
 
+    /// What the subcommands of FUNCTION are, as lines of text. Since 7.0.
+    ///
+    /// [FUNCTION HELP](https://redis.io/docs/latest/commands/function-help/)
+    fn function_help(self) -> Self::MultiBulk<String> {
+        self.execute_multi(cmd("FUNCTION").arg("HELP"))
+    }
+
     /// Ends the function that is running, if it has not written yet. The error is `NOTBUSY` if none is. Since 7.0.
     ///
     /// [FUNCTION KILL](https://redis.io/docs/latest/commands/function-kill/)
     fn function_kill(self) -> Self::Reply<()> {
         self.execute(cmd("FUNCTION").arg("KILL"))
+    }
+
+    /// The libraries with their functions, in no order. Since 7.0.
+    ///
+    /// [FUNCTION LIST](https://redis.io/docs/latest/commands/function-list/)
+    fn function_list(self) -> Self::MultiBulk<FunctionLibrary> {
+        self.execute_multi(cmd("FUNCTION").arg("LIST"))
+    }
+
+    /// Like [`function_list`](ScriptingCommands::function_list), with options that say which, and whether with their
+    /// source.
+    ///
+    /// [FUNCTION LIST](https://redis.io/docs/latest/commands/function-list/)
+    fn function_list_with(self, options: &FunctionListOptions) -> Self::MultiBulk<FunctionLibrary> {
+        self.execute_multi(cmd("FUNCTION").arg("LIST").options(options))
     }
 
     /// Loads a library from its source. The reply is its name; an error if there is one of that name. Since 7.0.
@@ -111,6 +149,29 @@ pub trait ScriptingCommands: Execute {
     /// [FUNCTION LOAD](https://redis.io/docs/latest/commands/function-load/)
     fn function_load_replace(self, code: impl ToArg) -> Self::Reply<String> {
         self.execute(cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(code))
+    }
+
+    /// Adds the libraries of a [`function_dump`](ScriptingCommands::function_dump) to those that are there; an error, and
+    /// nothing done, if a name is there already. Since 7.0.
+    ///
+    /// [FUNCTION RESTORE](https://redis.io/docs/latest/commands/function-restore/)
+    fn function_restore(self, dump: impl ToArg) -> Self::Reply<()> {
+        self.execute(cmd("FUNCTION").arg("RESTORE").arg(dump))
+    }
+
+    /// Like [`function_restore`](ScriptingCommands::function_restore), and says what becomes of those that are there.
+    ///
+    /// [FUNCTION RESTORE](https://redis.io/docs/latest/commands/function-restore/)
+    fn function_restore_with(self, dump: impl ToArg, policy: FunctionRestorePolicy) -> Self::Reply<()> {
+        self.execute(cmd("FUNCTION").arg("RESTORE").arg(dump).arg(policy))
+    }
+
+    /// What is running, and how many libraries and functions there are. Answers also while a function runs that holds the
+    /// server up. Since 7.0.
+    ///
+    /// [FUNCTION STATS](https://redis.io/docs/latest/commands/function-stats/)
+    fn function_stats(self) -> Self::Reply<FunctionStats> {
+        self.execute(cmd("FUNCTION").arg("STATS"))
     }
 
     /// Whether the server knows each of these scripts, by their digests, in the order asked.
@@ -134,6 +195,13 @@ pub trait ScriptingCommands: Execute {
         self.execute(cmd("SCRIPT").arg("FLUSH").arg(mode))
     }
 
+    /// What the subcommands of SCRIPT are, as lines of text.
+    ///
+    /// [SCRIPT HELP](https://redis.io/docs/latest/commands/script-help/)
+    fn script_help(self) -> Self::MultiBulk<String> {
+        self.execute_multi(cmd("SCRIPT").arg("HELP"))
+    }
+
     /// Ends the script that is running, if it has not written yet. The error is `NOTBUSY` if none is.
     ///
     /// [SCRIPT KILL](https://redis.io/docs/latest/commands/script-kill/)
@@ -146,6 +214,14 @@ pub trait ScriptingCommands: Execute {
     /// [SCRIPT LOAD](https://redis.io/docs/latest/commands/script-load/)
     fn script_load(self, script: impl ToArg) -> Self::Reply<String> {
         self.execute(cmd("SCRIPT").arg("LOAD").arg(script))
+    }
+
+    /// The source of a script that the server knows, by its digest. The error is `NOSCRIPT` if it does not know it. Only
+    /// Valkey, since 8.0.
+    ///
+    /// [SCRIPT SHOW](https://valkey.io/commands/script-show/)
+    fn script_show<T: FromReply>(self, digest: impl ToArg) -> Self::Reply<T> {
+        self.execute(cmd("SCRIPT").arg("SHOW").arg(digest))
     }
 }
 
@@ -169,16 +245,29 @@ mod tests {
         assert_eq!(sent(|on| on.fcall::<i64>("f", "a", ())), "FCALL f 1 [a]");
         assert_eq!(sent(|on| on.fcall_ro::<i64>("f", (), ())), "FCALL_RO f 0");
         assert_eq!(sent(|on| on.function_delete("l")), "FUNCTION DELETE l");
+        assert_eq!(sent(|on| on.function_dump()), "FUNCTION DUMP");
         assert_eq!(sent(|on| on.function_flush()), "FUNCTION FLUSH");
         assert_eq!(sent(|on| on.function_flush_with(FlushMode::Sync)), "FUNCTION FLUSH SYNC");
         assert_eq!(sent(|on| on.function_kill()), "FUNCTION KILL");
+        assert_eq!(sent(|on| on.function_help()), "FUNCTION HELP");
+        assert_eq!(sent(|on| on.function_list()), "FUNCTION LIST");
+        let options = FunctionListOptions::new().library("l*").withcode();
+        assert_eq!(sent(|on| on.function_list_with(&options)), "FUNCTION LIST LIBRARYNAME l* WITHCODE");
         assert_eq!(sent(|on| on.function_load("c")), "FUNCTION LOAD c");
         assert_eq!(sent(|on| on.function_load_replace("c")), "FUNCTION LOAD REPLACE c");
+        assert_eq!(sent(|on| on.function_restore("d")), "FUNCTION RESTORE d");
+        let policies = [FunctionRestorePolicy::Append, FunctionRestorePolicy::Flush, FunctionRestorePolicy::Replace];
+        for (policy, word) in policies.into_iter().zip(["APPEND", "FLUSH", "REPLACE"]) {
+            assert_eq!(sent(|on| on.function_restore_with("d", policy)), format!("FUNCTION RESTORE d {word}"));
+        }
+        assert_eq!(sent(|on| on.function_stats()), "FUNCTION STATS");
         assert_eq!(sent(|on| on.script_exists(["a", "b"])), "SCRIPT EXISTS a b");
         assert_eq!(sent(|on| on.script_exists(())), "refused");
         assert_eq!(sent(|on| on.script_flush()), "SCRIPT FLUSH");
         assert_eq!(sent(|on| on.script_flush_with(FlushMode::Async)), "SCRIPT FLUSH ASYNC");
         assert_eq!(sent(|on| on.script_kill()), "SCRIPT KILL");
+        assert_eq!(sent(|on| on.script_help()), "SCRIPT HELP");
         assert_eq!(sent(|on| on.script_load("return 1")), "SCRIPT LOAD return 1");
+        assert_eq!(sent(|on| on.script_show::<String>("d")), "SCRIPT SHOW d");
     }
 }

@@ -48,6 +48,7 @@ pub(crate) fn effect<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Effec
         b"CLIENT" if is(arguments.next(), "REPLY") => {
             Effect::Refused("CLIENT REPLY leaves replies out; detach handles to ignore theirs")
         }
+        b"CLUSTER" if is(arguments.next(), "SYNCSLOTS") => REPLICATES,
         b"SCRIPT" if is(arguments.next(), "DEBUG") => {
             Effect::Refused("after SCRIPT DEBUG a script does not answer once; use redis-cli --ldb")
         }
@@ -166,6 +167,7 @@ mod tests {
             "SSUBSCRIBE a",
             "SUNSUBSCRIBE",
             "SCRIPT DEBUG YES",
+            "CLUSTER SYNCSLOTS SYNC",
         ] {
             assert!(matches!(in_every_case(command), Effect::Refused(_)), "{command}");
         }
