@@ -621,7 +621,7 @@
 //!
 //! # Testing one's own code
 //!
-//! With the feature `testing`, [`Server`](crate::testing::Server) starts a private server in a few milliseconds, on a
+//! With the feature `testing`, `redefer::testing::Server` starts a private server in a few milliseconds, on a
 //! free port, and ends it when it is dropped. It needs `redis-server` or `valkey-server` on the `PATH`. In `Cargo.toml`:
 //!
 //! ```toml

@@ -107,13 +107,23 @@ fn every_command_with_a_method_was_run() {
         }
     }
     fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/commands.md"), table).unwrap();
-    let excused = |command: &String| NOT_RUN.iter().any(|(name, _)| command.starts_with(name));
-    never.retain(|command| !excused(command));
+    for line in COMMANDS.lines().skip(1) {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let (command, served) = (fields[0], fields[5]);
+        for (run, commands) in &runs {
+            let here = served.split('+').any(|server| run.replacen(' ', "", 1).starts_with(server));
+            if here && methods.contains_key(command) && !commands.contains(command) {
+                never.push(format!("{command} ({run})"));
+            }
+        }
+    }
+    never.retain(|command| !NOT_RUN.iter().any(|(name, _)| command.starts_with(name)));
     assert!(never.is_empty(), "never run: {never:?}");
 }
 
 /// Commands with a method that no test runs, and why.
-const NOT_RUN: &[(&str, &str)] = &[];
+const NOT_RUN: &[(&str, &str)] =
+    &[("DELEX", "Redis 8.4, which the tests do not have"), ("DIGEST", "Redis 8.4, which the tests do not have")];
 
 #[test]
 fn methods_have_the_name_of_their_command() {
