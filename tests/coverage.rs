@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use redefer::Result;
+use redefer::{Result, prelude::*};
 
 /// The commands and subcommands of Redis 8.2 and Valkey 9.1.
 const COMMANDS: &str = include_str!("data/commands.tsv");
@@ -148,7 +148,15 @@ fn the_server_has_no_command_that_is_not_known_here() -> Result<()> {
     let (methods, reasons) = (methods(), reasons());
     let listed: BTreeSet<&str> = COMMANDS.lines().filter_map(|line| line.split('\t').next()).collect();
     let mut unknown = Vec::new();
-    for command in conn.command::<Vec<String>>("COMMAND LIST", ()).wait()? {
+    let mut commands: Vec<String> = conn.command_list().wait()?;
+    for docs in conn.command_docs(()) {
+        let (name, docs) = docs?;
+        assert!(!docs.summary.is_empty() || docs.group == "module", "{name}");
+        commands.push(name);
+        commands.extend(docs.subcommands.into_keys());
+    }
+    assert!(commands.len() > 500, "COMMAND LIST and COMMAND DOCS name each of some hundreds of commands");
+    for command in commands {
         let command = command.to_uppercase().replace('|', " ");
         let known = methods.contains_key(&command) || reasons.contains(&command) || listed.contains(&*command);
         // A command with subcommands is nothing by itself.
