@@ -114,7 +114,7 @@ pub trait BitmapCommands: Execute {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
 
     impl BitmapCommands for &Recorder {}

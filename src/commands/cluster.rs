@@ -342,7 +342,7 @@ pub trait ClusterCommands: Execute {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
 
     impl ClusterCommands for &Recorder {}

@@ -258,7 +258,7 @@ impl ToArg for ClientAttribute {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
 
     impl ConnectionCommands for &Recorder {}

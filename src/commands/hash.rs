@@ -5,8 +5,8 @@ mod options;
 use std::time::{Duration, SystemTime};
 
 use super::Execute;
-use super::keys::parts::{Pairs, millis, seconds, unix_millis, unix_seconds};
 use super::keys::{ExpireCondition, ExpireTime, PexpireTime, Pttl, Ttl};
+use super::parts::{Pairs, millis, seconds, unix_millis, unix_seconds};
 use super::string::{GetExpiry, SetExpiry};
 use crate::args::{ToArg, ToArgs, ToPairs, cmd};
 use crate::values::FromReply;
@@ -343,7 +343,7 @@ pub trait HashCommands: Execute {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
     use crate::args::each;
 

@@ -85,7 +85,7 @@ pub trait HyperLogLogCommands: Execute {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
 
     impl HyperLogLogCommands for &Recorder {}

@@ -1,16 +1,13 @@
 //! Commands on keys of any type.
 
 mod options;
-pub(crate) mod parts;
-#[cfg(test)]
-pub(crate) mod recorder;
 
 use std::time::{Duration, SystemTime};
 
 use super::Execute;
+use super::parts::{millis, seconds, timeout_millis, unix_millis, unix_seconds};
 use crate::args::{ToArg, ToArgs, cmd};
 use crate::values::FromReply;
-use parts::{millis, seconds, timeout_millis, unix_millis, unix_seconds};
 
 pub use options::{
     CopyOptions, ExpireCondition, ExpireTime, IdleTime, MigrateOptions, Migrated, PexpireTime, Pttl, RestoreOptions,
@@ -381,7 +378,7 @@ pub trait BlockingKeyCommands: Execute {
 
 #[cfg(test)]
 mod tests {
-    use super::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
     use crate::args::each;
 

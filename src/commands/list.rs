@@ -424,7 +424,7 @@ impl ToArgs for LposOptions {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
 
     impl ListCommands for &Recorder {}

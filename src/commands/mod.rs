@@ -61,7 +61,10 @@ mod hash;
 mod hyperloglog;
 mod keys;
 mod list;
+mod parts;
 mod pubsub;
+#[cfg(test)]
+mod recorder;
 mod scan;
 mod scripting;
 mod server;

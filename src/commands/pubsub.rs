@@ -77,7 +77,7 @@ pub trait PubSubCommands: Execute {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
 
     impl PubSubCommands for &Recorder {}

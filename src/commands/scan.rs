@@ -4,7 +4,7 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::vec;
 
-use super::keys::parts::{Named, owned, parts_to_args};
+use super::parts::{Named, owned, parts_to_args};
 use crate::args::{ToArg, ToArgs, cmd};
 use crate::commands::{Execute, Handle};
 use crate::error::Result;
@@ -334,7 +334,7 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
-    use crate::commands::keys::recorder::{Recorder, sent};
+    use crate::commands::recorder::{Recorder, sent};
     use crate::error::Error;
     use crate::resp::Decoder;
 

@@ -227,7 +227,7 @@ pub trait ScriptingCommands: Execute {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
     use crate::args::each;
 

@@ -650,7 +650,7 @@ impl ToArg for FlushMode {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
     use crate::resp::Decoder;
 

@@ -134,7 +134,7 @@ fn is_end(cause: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
 
     impl SessionCommands for &Recorder {}

@@ -171,7 +171,7 @@ pub trait SetCommands: Execute {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
 
     impl SetCommands for &Recorder {}

@@ -669,7 +669,7 @@ pub trait BlockingSortedSetCommands: Execute {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
     use crate::args::each;
 

@@ -15,7 +15,7 @@ pub use reader::{StreamFollower, StreamReader};
 
 use std::time::Duration;
 
-use super::keys::parts::{millis, owned, timeout_millis};
+use super::parts::{millis, owned, timeout_millis};
 use crate::args::{ToArg, ToArgs, ToPairs, cmd};
 use crate::execute::Execute;
 use crate::values::FromReply;
@@ -666,7 +666,7 @@ fn block(timeout: impl Into<Option<Duration>>) -> (i64, Option<Duration>) {
 mod tests {
     use std::time::SystemTime;
 
-    use super::super::keys::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
     use crate::error::Result;
     use crate::resp::Decoder;

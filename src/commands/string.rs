@@ -5,7 +5,7 @@ mod options;
 use std::time::Duration;
 
 use super::Execute;
-use super::keys::parts::{Pairs, millis, seconds};
+use super::parts::{Pairs, millis, seconds};
 use crate::args::{ToArg, ToArgs, ToPairs, cmd};
 use crate::values::FromReply;
 
@@ -327,7 +327,7 @@ pub trait StringCommands: Execute {
 mod tests {
     use std::time::SystemTime;
 
-    use super::super::keys::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
     use crate::args::each;
 

@@ -221,7 +221,7 @@ pub trait VectorSetCommands: Execute {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::recorder::{Recorder, sent};
+    use super::super::recorder::{Recorder, sent};
     use super::*;
 
     impl VectorSetCommands for &Recorder {}

@@ -1,7 +1,7 @@
 //! Units, operations and integers of a few bits.
 
 use crate::args::{Arg, ArgWriter, ToArg, ToArgs};
-use crate::commands::keys::parts::word_to_arg;
+use crate::commands::parts::word_to_arg;
 
 /// What positions count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::args::{Arg, ArgWriter, ToArg, ToArgs};
-use crate::commands::keys::parts::{Named, owned, parts_to_args, timeout_millis, word_to_arg};
+use crate::commands::parts::{Named, owned, parts_to_args, timeout_millis, word_to_arg};
 
 /// Ranges of slots, each as its first and its last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::args::{Arg, ArgWriter, ToArg, ToArgs};
-use crate::commands::keys::parts::seconds;
+use crate::commands::parts::seconds;
 
 /// What a client is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! Tracking: the server says when what a connection has read is changed.
 
 use crate::args::{ToArg, ToArgs};
-use crate::commands::keys::parts::{Flag, Named, owned, parts_to_args};
+use crate::commands::parts::{Flag, Named, owned, parts_to_args};
 
 /// How the server tracks what the connection reads: see
 /// [`client_tracking_with`](crate::commands::SessionCommands::client_tracking_with).

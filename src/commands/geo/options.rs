@@ -1,7 +1,7 @@
 //! Units, shapes, options and results of the commands on places.
 
 use crate::args::{Each, ToArg, ToArgs, TryEach};
-use crate::commands::keys::parts::{Flag, Maybe, Named, owned, parts_to_args, word_to_arg};
+use crate::commands::parts::{Flag, Maybe, Named, owned, parts_to_args, word_to_arg};
 use crate::error::{Error, Result};
 use crate::resp::Frame;
 use crate::values::FromReply;

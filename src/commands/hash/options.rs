@@ -1,7 +1,7 @@
 //! Options and results of the commands on hashes.
 
 use crate::args::ToArgs;
-use crate::commands::keys::parts::{Maybe, parts_to_args};
+use crate::commands::parts::{Maybe, parts_to_args};
 use crate::commands::string::SetExpiry;
 use crate::error::{Result, UnexpectedReply};
 use crate::resp::Frame;

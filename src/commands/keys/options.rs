@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use super::parts::{Flag, Named, owned, parts_to_args, seconds, unix_millis, word_to_arg};
 use crate::args::{ToArg, ToArgs};
+use crate::commands::parts::{Flag, Named, owned, parts_to_args, seconds, unix_millis, word_to_arg};
 use crate::error::{Error, Result, UnexpectedReply};
 use crate::resp::Frame;
 use crate::values::FromReply;
@@ -185,7 +185,7 @@ impl RestoreOptions {
     pub(super) fn ttl(&self) -> i64 {
         match self.expiry {
             None => 0,
-            Some(RestoreExpiry::In(time)) => super::parts::timeout_millis(Some(time)),
+            Some(RestoreExpiry::In(time)) => crate::commands::parts::timeout_millis(Some(time)),
             Some(RestoreExpiry::At(time)) => unix_millis(time).max(1),
         }
     }

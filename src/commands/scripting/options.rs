@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::args::{ToArg, ToArgs};
 use crate::commands::fields::{fields, optional_text, text};
-use crate::commands::keys::parts::{Flag, Named, owned, parts_to_args, word_to_arg};
+use crate::commands::parts::{Flag, Named, owned, parts_to_args, word_to_arg};
 use crate::error::Result;
 use crate::resp::Frame;
 use crate::values::{FromReply, Value};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::record::{each_field, elements, next, record};
 use crate::args::{ArgWriter, ToArg, ToArgs};
-use crate::commands::keys::parts::owned;
+use crate::commands::parts::owned;
 use crate::error::Result;
 use crate::resp::Frame;
 use crate::values::FromReply;

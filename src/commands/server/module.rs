@@ -2,7 +2,7 @@
 
 use super::record::record;
 use crate::args::{ArgWriter, ToArg, ToArgs};
-use crate::commands::keys::parts::{Named, owned, parts_to_args};
+use crate::commands::parts::{Named, owned, parts_to_args};
 
 record! {
     /// A module: the reply of [`module_list`](super::ServerCommands::module_list).

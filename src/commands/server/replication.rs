@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::record::{elements, next};
 use crate::args::ToArgs;
-use crate::commands::keys::parts::{Flag, Named, parts_to_args, timeout_millis};
+use crate::commands::parts::{Flag, Named, parts_to_args, timeout_millis};
 use crate::error::{Error, Result};
 use crate::resp::Frame;
 use crate::values::FromReply;

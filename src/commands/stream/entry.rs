@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use crate::args::{Arg, ToArg};
-use crate::commands::keys::parts::unix_millis;
+use crate::commands::parts::unix_millis;
 use crate::error::{Error, Result, UnexpectedReply};
 use crate::resp::{Elements, Frame, number};
 use crate::values::FromReply;

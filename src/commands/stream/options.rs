@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::entry::StreamId;
 use crate::args::{Arg, ArgWriter, ToArg, ToArgs, ToPairs};
-use crate::commands::keys::parts::{Flag, Maybe, Named, millis, owned, parts_to_args, unix_millis, word_to_arg};
+use crate::commands::parts::{Flag, Maybe, Named, millis, owned, parts_to_args, unix_millis, word_to_arg};
 use crate::connection::TOO_LONG;
 use crate::error::{Error, Result, UnexpectedReply};
 use crate::resp::{Frame, encode};

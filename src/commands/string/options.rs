@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
 use crate::args::{ToArg, ToArgs};
-use crate::commands::keys::parts::{Flag, Maybe, Named, millis, owned, parts_to_args, unix_millis};
+use crate::commands::parts::{Flag, Maybe, Named, millis, owned, parts_to_args, unix_millis};
 use crate::error::{Error, Result};
 use crate::resp::{Elements, Frame};
 use crate::values::FromReply;

@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use crate::args::{ArgWriter, ToArg, ToArgs};
 use crate::commands::fields::{fields, text};
-use crate::commands::keys::parts::{Flag, Named, owned, parts_to_args, word_to_arg};
+use crate::commands::parts::{Flag, Named, owned, parts_to_args, word_to_arg};
 use crate::error::{Error, Result};
 use crate::resp::Frame;
 use crate::values::{FromReply, Value};
