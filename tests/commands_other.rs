@@ -425,3 +425,14 @@ impl Subscribed {
         }
     }
 }
+
+#[test]
+fn an_empty_list_of_clients_kills_nobody() -> Result<()> {
+    let server = support::server();
+    let (conn, other) = (support::open(&server), support::open(&server));
+    let nobody = || Vec::<i64>::new();
+    let filter = ClientKillFilter::new().skip_me(true).ids(nobody());
+    assert!(matches!(conn.client_kill_with(filter).wait(), Err(Error::Argument(_))));
+    assert!(matches!(conn.client_kill_with(ClientKillFilter::new().ids(nobody())).wait(), Err(Error::Argument(_))));
+    other.ping().wait()
+}

@@ -660,3 +660,25 @@ fn server_commands_work_on_every_executor() -> Result<()> {
     assert_eq!((size.wait()?, log.wait()?), (1, 0));
     Ok(())
 }
+
+#[test]
+fn names_that_are_not_utf_8_hide_nothing() -> Result<()> {
+    let server = support::server();
+    let conn = support::open(&server);
+    assert!(conn.auth(b"\xff\xfe", "x").wait().is_err());
+    let log: Vec<_> = conn.acl_log().wait()?;
+    assert_eq!((log.len(), &*log[0].username), (1, "\u{fffd}\u{fffd}"));
+    conn.command::<()>("ACL SETUSER", ("odd", "on", b"~\xff*", "+@all")).wait()?;
+    let odd = conn.acl_getuser("odd").wait()?.expect("there is such a user");
+    assert!(odd.keys.contains('\u{fffd}'), "{}", odd.keys);
+
+    conn.command::<String>("XADD", ("stream", "*", "field", "value")).wait()?;
+    conn.command::<()>("XGROUP CREATE", ("stream", b"\xff", 0)).wait()?;
+    conn.command::<Value>("XREADGROUP GROUP", (b"\xff", b"\xfe", "STREAMS", "stream", ">")).wait()?;
+    assert_eq!(conn.xpending("stream", b"\xff").wait()?.consumers, [("\u{fffd}".to_owned(), 1)]);
+    let groups: Vec<_> = conn.xinfo_groups("stream").wait()?;
+    assert_eq!(groups[0].name, "\u{fffd}");
+    let consumers: Vec<_> = conn.xinfo_consumers("stream", b"\xff").wait()?;
+    assert_eq!(consumers[0].name, "\u{fffd}");
+    Ok(())
+}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::args::{Arg, ArgWriter, ToArg, ToArgs};
 use crate::commands::parts::seconds;
+use crate::error::Error;
 
 /// What a client is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,10 +56,12 @@ impl Conditions {
     }
 
     fn add(&mut self, word: &'static str, values: impl IntoIterator<Item = i64>) {
-        let mut values = values.into_iter().peekable();
-        if values.peek().is_some() {
-            self.values(word).extend(values.map(|id| id.to_string()));
-        }
+        self.values(word).extend(values.into_iter().map(|id| id.to_string()));
+    }
+
+    /// Whether a condition has no values: without it, the others would hit clients that nobody has asked for.
+    fn lacks_values(&self) -> bool {
+        self.0.iter().any(|(word, values)| values.is_empty() && *word != "NOT-ID")
     }
 }
 
@@ -249,14 +252,15 @@ macro_rules! filters {
 
         impl ToArgs for $name {
             fn write_args(&self, out: &mut ArgWriter<'_>) {
-                for (word, values) in &self.0.0 {
+                for (word, values) in self.0.0.iter().filter(|(_, values)| !values.is_empty()) {
                     out.arg(word);
                     values.iter().for_each(|value| out.arg(value));
                 }
             }
-            const DIRECT: bool = true;
-            fn count(&self) -> usize {
-                self.0.0.iter().map(|(_, values)| 1 + values.len()).sum()
+            // So that `failure` is asked.
+            const DIRECT: bool = false;
+            fn failure(&self) -> Option<Error> {
+                self.0.lacks_values().then_some(Error::Argument("an empty list of client IDs"))
             }
         }
     )*};

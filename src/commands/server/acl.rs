@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::record::{record, seconds, text, unix_millis};
 use crate::args::{ArgWriter, ToArgs};
 use crate::commands::connection::ClientInfo;
+use crate::commands::fields;
 use crate::error::{Error, Result};
 use crate::resp::Frame;
 use crate::values::FromReply;
@@ -18,7 +19,7 @@ record! {
         /// The passwords, each as its SHA-256 in hexadecimal.
         "passwords" passwords: Vec<String>,
         /// The rules for commands: `-@all +get`.
-        "commands" commands: String,
+        "commands" commands: String = fields::text,
         /// The rules for keys: `~a* %R~b*`.
         "keys" keys: String = key_rules,
         /// The rules for channels: `&news*`. Since 6.2.
@@ -42,7 +43,7 @@ record! {
     /// A set of rules of a user's beside the main one.
     AclSelector: "a selector" {
         /// The rules for commands.
-        "commands" commands: String,
+        "commands" commands: String = fields::text,
         /// The rules for keys.
         "keys" keys: String = key_rules,
         /// The rules for channels.
@@ -63,10 +64,13 @@ fn channel_rules(frame: Frame<'_>) -> Result<String> {
 /// Rules as one text; before 7.0 they were a list of patterns without the sign in front.
 fn rules(frame: Frame<'_>, sign: char) -> Result<String> {
     if !frame.is_aggregate() {
-        return String::from_reply(frame);
+        return fields::text(frame);
     }
-    let patterns = Vec::<String>::from_reply(frame)?;
-    let rules = patterns.into_iter().map(|p| if p.starts_with(sign) { p } else { format!("{sign}{p}") });
+    let patterns = Vec::<Vec<u8>>::from_reply(frame)?;
+    let rules = patterns
+        .iter()
+        .map(|pattern| text(pattern))
+        .map(|p| if p.starts_with(sign) { p } else { format!("{sign}{p}") });
     Ok(rules.collect::<Vec<_>>().join(" "))
 }
 
@@ -76,13 +80,13 @@ record! {
         /// How often it happened within a minute.
         "count" count: u64,
         /// What was not allowed: `auth`, `command`, `key`, `channel`, `database`.
-        "reason" reason: String,
+        "reason" reason: String = fields::text,
         /// Where it was tried: `toplevel`, `multi`, `lua`, `script`, `module`.
-        "context" context: String,
+        "context" context: String = fields::text,
         /// The command, the key or the channel; `AUTH` for a failed login.
-        "object" object: String,
+        "object" object: String = fields::text,
         /// The user, or the name that was given for a login.
-        "username" username: String,
+        "username" username: String = fields::text,
         /// How long ago it was.
         "age-seconds" age: Duration = seconds,
         /// The connection that tried.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use super::entry::{Entry, Parts, StreamId};
+use crate::commands::fields::text;
 use crate::error::{Error, Result, UnexpectedReply};
 use crate::resp::Frame;
 use crate::values::{FromReply, Value};
@@ -128,7 +129,7 @@ info! {
     /// A consumer group with its consumers, in a [`StreamInfoFull`].
     GroupInfoFull {
         /// The group's name.
-        "name" name: String = plain,
+        "name" name: String = text,
         /// The ID of the last entry that was delivered to a consumer.
         "last-delivered-id" last_delivered_id: StreamId = plain,
         /// How many entries the group has read, if the server knows. Since 7.0.
@@ -148,7 +149,7 @@ info! {
     /// A consumer with its pending entries, in a [`GroupInfoFull`].
     ConsumerInfoFull {
         /// The consumer's name.
-        "name" name: String = plain,
+        "name" name: String = text,
         /// When it last tried to read, claim or acknowledge something.
         "seen-time" seen_time: Option<SystemTime> = date_if_ever,
         /// When it last got something by that; `None` is never. Since 7.2.
@@ -164,7 +165,7 @@ info! {
     /// A consumer group: see [`xinfo_groups`](super::StreamCommands::xinfo_groups).
     GroupInfo {
         /// The group's name.
-        "name" name: String = plain,
+        "name" name: String = text,
         /// How many consumers it has.
         "consumers" consumers: u64 = plain,
         /// How many entries were delivered and not acknowledged.
@@ -182,7 +183,7 @@ info! {
     /// A consumer of a group: see [`xinfo_consumers`](super::StreamCommands::xinfo_consumers).
     ConsumerInfo {
         /// The consumer's name.
-        "name" name: String = plain,
+        "name" name: String = text,
         /// How many entries were delivered to it and not acknowledged.
         "pending" pending: u64 = plain,
         /// How long ago it tried to read, claim or acknowledge something.
@@ -209,7 +210,7 @@ pub struct PendingDelivery {
 impl FromReply for PendingDelivery {
     fn from_reply(frame: Frame<'_>) -> Result<Self> {
         let mut parts = Parts::new(frame, "a pending entry")?;
-        let (id, consumer) = (parts.next()?, parts.next()?);
+        let (id, consumer) = (parts.next()?, parts.next::<Name>()?.0);
         Ok(PendingDelivery { id, consumer, time: parts.next::<Date>()?.0, deliveries: parts.next()? })
     }
 }
@@ -230,6 +231,15 @@ impl FromReply for ConsumerDelivery {
     fn from_reply(frame: Frame<'_>) -> Result<Self> {
         let mut parts = Parts::new(frame, "a pending entry of a consumer")?;
         Ok(ConsumerDelivery { id: parts.next()?, time: parts.next::<Date>()?.0, deliveries: parts.next()? })
+    }
+}
+
+/// The name of a group or a consumer, which may be any bytes.
+struct Name(String);
+
+impl FromReply for Name {
+    fn from_reply(frame: Frame<'_>) -> Result<Self> {
+        text(frame).map(Name)
     }
 }
 
@@ -260,8 +270,9 @@ impl FromReply for PendingSummary {
     fn from_reply(frame: Frame<'_>) -> Result<Self> {
         let mut parts = Parts::new(frame, "a summary of pending entries")?;
         let (count, min, max) = (parts.next()?, parts.next()?, parts.next()?);
-        let consumers: Option<Vec<(String, u64)>> = parts.next()?;
-        Ok(PendingSummary { count, min, max, consumers: consumers.unwrap_or_default() })
+        let consumers: Option<Vec<(Name, u64)>> = parts.next()?;
+        let consumers = consumers.unwrap_or_default().into_iter().map(|(name, count)| (name.0, count)).collect();
+        Ok(PendingSummary { count, min, max, consumers })
     }
 }
 
@@ -282,7 +293,7 @@ pub struct PendingEntry {
 impl FromReply for PendingEntry {
     fn from_reply(frame: Frame<'_>) -> Result<Self> {
         let mut parts = Parts::new(frame, "a pending entry")?;
-        let (id, consumer) = (parts.next()?, parts.next()?);
+        let (id, consumer) = (parts.next()?, parts.next::<Name>()?.0);
         Ok(PendingEntry { id, consumer, idle: Duration::from_millis(parts.next()?), deliveries: parts.next()? })
     }
 }
