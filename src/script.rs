@@ -71,6 +71,9 @@ use crate::values::FromReply;
 /// then it has not run, and the error `NOSCRIPT` goes to the connection's account, which
 /// [`Connection::sync`] hands out.
 ///
+/// A script that answers `NOSCRIPT No matching script` of its own accord, or hands on such an error of what it calls, looks
+/// like one that the server does not know, and **runs twice**: let it answer something else.
+///
 /// # Batches and transactions
 ///
 /// There nothing can be repeated, so take one of these, which work on everything that commands can be issued on:

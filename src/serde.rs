@@ -104,7 +104,7 @@ pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String> {
 /// | `String`, `&str`, `char` | as it is |
 /// | bytes (`serde_bytes`) | as they are |
 /// | `Option` | `Some` is its content; `None` is left out, and a field that is not there is read as `None` |
-/// | `()` and unit structs | left out |
+/// | `()` and unit structs | left out; read only with `#[serde(default)]` |
 /// | variants without content | their name |
 /// | structs around one value | that value |
 /// | all that is nested: lists, tuples, maps, structs, other variants | JSON text |
@@ -114,8 +114,9 @@ pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String> {
 /// field of an earlier value that is `None` now: delete the key before, in one transaction, or give the field another
 /// meaning for nothing.
 ///
-/// A hash does not say of what type a value is. So where a type has to be told from the value itself, in `flatten`, and
-/// in enums that are tagged inside or not at all, values can only be read as text; those are better as [`Json`].
+/// A hash does not say of what type a value is. So where a type has to be told from the value itself, in `flatten`, in
+/// fields of type `serde_json::Value`, and in enums that are tagged inside or not at all, values can only be read as text;
+/// those are better as [`Json`]. Inside JSON there is no infinity: it becomes `null`.
 ///
 /// A key that does not exist has no fields: an `Option<Fields<T>>` is `None` then.
 ///

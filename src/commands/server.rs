@@ -267,6 +267,7 @@ pub trait ServerCommands: Execute {
     }
 
     /// The settings whose names match one of these patterns, each with its value: for a map, among others. Never nil.
+    /// A value that is not UTF-8, such as a password of bytes, is an error; take it by name with `command`, as bytes.
     /// Since 2.0; more than one pattern since 7.0.
     ///
     /// [CONFIG GET](https://redis.io/docs/latest/commands/config-get/)

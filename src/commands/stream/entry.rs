@@ -153,7 +153,8 @@ impl ToArg for StreamBound {
 ///
 /// Made from a Rust range of [`StreamId`]s, of milliseconds since 1970 (`u64`), or of times (`SystemTime`, rounded up to
 /// a millisecond), where the upper end of `a..b` is excluded; or from two [`StreamBound`]s, where the lower one can be
-/// excluded too. A millisecond stands for all of its entries.
+/// excluded too. A millisecond stands for all of its entries. A range that ends before the first ID there can be, such as
+/// `..StreamId::MIN`, is an error of the server's.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
