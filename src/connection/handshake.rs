@@ -164,14 +164,11 @@ impl Engine {
                         {
                             answers.push(Err(ServerError::new(message)));
                         }
-                        let errors =
-                            answers.into_iter().enumerate().filter_map(|(index, answer)| Some((index, answer.err()?)));
-                        let reason = errors
-                            .filter(|(index, error)| *index < needed || unasked(error))
-                            .map(|(_, error)| error)
-                            .next();
+                        let mut errors =
+                            answers.into_iter().enumerate().filter_map(|(at, answer)| Some((at, answer.err()?)));
+                        let reason = errors.find(|(at, error)| *at < needed || unasked(error));
                         return match reason {
-                            Some(reason) if !matches!(error, Error::Timeout) => Err(self.reveal(reason).into()),
+                            Some((_, reason)) if !matches!(error, Error::Timeout) => Err(self.reveal(reason).into()),
                             _ => Err(error),
                         };
                     }
