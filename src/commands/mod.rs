@@ -55,7 +55,6 @@
 mod bitmap;
 mod cluster;
 mod connection;
-mod fields;
 mod geo;
 mod hash;
 mod hyperloglog;
@@ -63,6 +62,7 @@ mod keys;
 mod list;
 mod parts;
 mod pubsub;
+mod record;
 #[cfg(test)]
 mod recorder;
 mod scan;

@@ -6,7 +6,6 @@ mod info;
 mod latency;
 mod memory;
 mod module;
-pub(crate) mod record;
 mod replication;
 
 pub use acl::*;

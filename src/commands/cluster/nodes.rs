@@ -5,8 +5,8 @@ use std::ops::{Deref, RangeInclusive};
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-use crate::commands::server::record::{
-    elements, next, record, since_epoch, text, unix_millis, unix_seconds, whole_text,
+use crate::commands::record::{
+    Field, each_field, elements, next, record, since_epoch, text, unix_millis, unix_seconds, whole_text,
 };
 use crate::error::{Error, Result};
 use crate::resp::Frame;
@@ -97,31 +97,32 @@ pub struct ClusterNode {
     pub migrating: Vec<(u16, String)>,
     /// Slots on their way to it, and the ID of the node that they come from. Only of the node that was asked.
     pub importing: Vec<(u16, String)>,
-    /// The line as it came.
+    /// The line as it came. What cannot be read in it is 0 or empty above.
     pub text: String,
 }
 
 impl ClusterNode {
-    fn new(line: &str) -> Option<Self> {
+    /// Takes a line apart, as far as it is known: one that is not must not hide the others.
+    fn new(line: &str) -> Self {
         let mut words = line.split(' ');
-        let mut node = ClusterNode { id: words.next()?.to_owned(), text: line.to_owned(), ..ClusterNode::default() };
-        let mut places = words.next()?.split(',');
-        let (address, bus_port) = places.next()?.split_once('@').unwrap_or_default();
+        let mut word = || words.next().unwrap_or_default();
+        let mut node = ClusterNode { id: word().to_owned(), text: line.to_owned(), ..ClusterNode::default() };
+        let mut places = word().split(',');
+        let (address, bus_port) = places.next().and_then(|place| place.split_once('@')).unwrap_or_default();
         if let Some((ip, port)) = address.rsplit_once(':') {
-            (node.ip, node.port) = (ip.to_owned(), port.parse().ok()?);
+            (node.ip, node.port) = (ip.to_owned(), port.parse().unwrap_or(0));
         }
         node.bus_port = bus_port.parse().unwrap_or(0);
         node.hostname = places.next().filter(|name| !name.is_empty()).map(String::from);
         node.aux = places.filter_map(|aux| aux.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-        node.flags = words.next()?.split(',').map(String::from).collect();
-        node.primary = words.next().filter(|id| *id != "-").map(String::from);
-        let mut time =
-            || words.next()?.parse().ok().filter(|ms| *ms != 0).map(Duration::from_millis).and_then(since_epoch);
+        node.flags = word().split(',').filter(|flag| !flag.is_empty()).map(String::from).collect();
+        node.primary = Some(word()).filter(|id| !matches!(*id, "" | "-")).map(String::from);
+        let mut time = || word().parse().ok().filter(|ms| *ms != 0).map(Duration::from_millis).and_then(since_epoch);
         (node.ping_sent, node.pong_received) = (time(), time());
-        node.config_epoch = words.next()?.parse().ok()?;
-        node.connected = words.next()? == "connected";
+        node.config_epoch = word().parse().unwrap_or(0);
+        node.connected = word() == "connected";
         words.for_each(|slots| node.add(slots));
-        Some(node)
+        node
     }
 
     /// `5`, `0-10`, `[5->-id]` or `[5-<-id]`; what else there may be is only in the text.
@@ -162,9 +163,7 @@ impl ClusterNode {
 
 impl FromReply for ClusterNode {
     fn from_reply(frame: Frame<'_>) -> Result<Self> {
-        const EXPECTED: &str = "a line about a node";
-        let line = whole_text(&frame, EXPECTED)?;
-        ClusterNode::new(line.trim_end()).ok_or_else(|| Error::unexpected(EXPECTED, &frame))
+        whole_text(&frame, "a line about a node").map(|line| ClusterNode::new(line.trim_end()))
     }
 }
 
@@ -197,10 +196,8 @@ impl<'a> IntoIterator for &'a ClusterNodes {
 
 impl FromReply for ClusterNodes {
     fn from_reply(frame: Frame<'_>) -> Result<Self> {
-        const EXPECTED: &str = "lines about nodes";
-        let text = whole_text(&frame, EXPECTED)?;
-        let nodes = text.lines().filter(|line| !line.is_empty()).map(ClusterNode::new);
-        nodes.collect::<Option<_>>().map(ClusterNodes).ok_or_else(|| Error::unexpected(EXPECTED, &frame))
+        let text = whole_text(&frame, "lines about nodes")?;
+        Ok(ClusterNodes(text.lines().filter(|line| !line.is_empty()).map(ClusterNode::new).collect()))
     }
 }
 
@@ -250,7 +247,7 @@ record! {
         /// Its IP address.
         "ip" ip: String,
         /// Its address for clients, as the node prefers it; nothing if that is the one by which the cluster was reached.
-        "endpoint" endpoint: Option<String> = endpoint,
+        "endpoint" endpoint: Option<String> = optional_host,
         /// Its host name, if it was given one.
         "hostname" hostname: Option<String>,
         /// Its availability zone, if it was given one. Since Valkey 9.1.
@@ -265,8 +262,8 @@ record! {
 }
 
 /// A host; nil and no text mean the one that was asked.
-fn endpoint(frame: Frame<'_>) -> Result<Option<String>> {
-    Ok(Option::<String>::from_reply(frame)?.filter(|host| !host.is_empty()))
+fn optional_host(frame: Frame<'_>) -> Result<Option<String>> {
+    Ok(Option::<String>::field(frame)?.filter(|host| !host.is_empty()))
 }
 
 /// A range of slots and the nodes that have them: the reply of
@@ -310,11 +307,18 @@ pub struct ClusterEndpoint {
 impl FromReply for ClusterEndpoint {
     fn from_reply(frame: Frame<'_>) -> Result<Self> {
         let mut items = elements(&frame, "a node")?;
-        let host = items.next().map_or(Ok(None), endpoint)?;
+        let host = items.next().map_or(Ok(None), optional_host)?;
         let (port, id) = (next(&mut items)?, next(&mut items)?);
         // Further elements may be of any kind.
-        let metadata = items.next().filter(|metadata| metadata.is_aggregate());
-        let metadata = metadata.and_then(|metadata| HashMap::from_reply(metadata).ok()).unwrap_or_default();
+        let mut metadata = HashMap::new();
+        if let Some(more) = items.next().filter(Frame::is_aggregate) {
+            each_field(&more, "names and values", |name, value| {
+                if let Ok(value) = Field::field(value) {
+                    metadata.insert(text(name), value);
+                }
+                Ok(())
+            })?;
+        }
         Ok(ClusterEndpoint { host, port, id, metadata })
     }
 }
@@ -421,7 +425,7 @@ mod tests {
     fn lines_about_nodes_are_taken_apart() {
         let line = "07c3 ::1:30004@31004,host.example,shard-id=69bc slave,fail? e7d1 1426238316232 1426238317239 4 \
             disconnected 0-10 12 [93-<-292f] [77->-e7d1] new";
-        let node = ClusterNode::new(line).unwrap();
+        let node = ClusterNode::new(line);
         assert_eq!((node.id.as_str(), node.ip.as_str(), node.port, node.bus_port), ("07c3", "::1", 30004, 31004));
         assert_eq!(node.hostname.as_deref(), Some("host.example"));
         assert_eq!(node.aux, HashMap::from([("shard-id".into(), "69bc".into())]));
@@ -431,11 +435,13 @@ mod tests {
         assert_eq!((node.slots.clone(), node.config_epoch), (vec![0..=10, 12..=12], 4));
         assert_eq!(node.importing, [(93, "292f".to_owned())]);
         assert_eq!(node.migrating, [(77, "e7d1".to_owned())]);
-        let node = ClusterNode::new("a :0@0 myself,master,noaddr - 0 0 0 connected").unwrap();
+        let node = ClusterNode::new("a :0@0 myself,master,noaddr - 0 0 0 connected");
         assert_eq!((node.ip.as_str(), node.hostname.clone(), node.primary.clone()), ("", None, None));
         assert_eq!((node.ping_sent, node.pong_received, node.slots), (None, None, vec![]));
-        for bad in ["", "a", "a :0@0", "a b c d e f g", "a x:y@1 master - 0 0 0 connected"] {
-            assert_eq!(ClusterNode::new(bad), None, "{bad}");
+        for odd in ["a", "a :0@0", "a b", "a x:y@1 master - 0 0 0 disconnected new"] {
+            let node = ClusterNode::new(odd);
+            assert_eq!((node.id.as_str(), node.port, node.connected, node.slots.len()), ("a", 0, false, 0), "{odd}");
+            assert_eq!(node.text, odd);
         }
     }
 }

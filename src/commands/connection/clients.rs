@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::time::Duration;
 
-use crate::commands::server::record::{record, whole_text};
+use crate::commands::record::{record, whole_text};
 use crate::error::Result;
 use crate::resp::Frame;
 use crate::values::FromReply;

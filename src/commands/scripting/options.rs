@@ -4,11 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::args::{ToArg, ToArgs};
-use crate::commands::fields::{fields, optional_text, text};
 use crate::commands::parts::{Flag, Named, owned, parts_to_args, word_to_arg};
-use crate::error::Result;
-use crate::resp::Frame;
-use crate::values::{FromReply, Value};
+use crate::commands::record::{millis, record};
 
 /// Options of FUNCTION LIST: see [`function_list_with`](super::ScriptingCommands::function_list_with).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -67,156 +64,61 @@ impl FunctionRestorePolicy {
 
 word_to_arg!(FunctionRestorePolicy);
 
-/// A library of functions: see [`function_list`](super::ScriptingCommands::function_list).
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct FunctionLibrary {
-    /// Its name.
-    pub name: String,
-    /// What runs it: `LUA`.
-    pub engine: String,
-    /// Its functions.
-    pub functions: Vec<FunctionInfo>,
-    /// Its source, with [`withcode`](FunctionListOptions::withcode).
-    pub code: Option<Vec<u8>>,
-    /// What else the server told.
-    pub other: HashMap<String, Value>,
-}
-
-impl FromReply for FunctionLibrary {
-    fn from_reply(frame: Frame<'_>) -> Result<Self> {
-        let mut library = FunctionLibrary::default();
-        library.other = fields(frame, "the fields of a library", |name, value| {
-            match name {
-                b"library_name" => library.name = text(value)?,
-                b"engine" => library.engine = text(value)?,
-                b"functions" => library.functions = FromReply::from_element(value)?,
-                b"library_code" => library.code = FromReply::from_element(value)?,
-                _ => return Ok(false),
-            }
-            Ok(true)
-        })?;
-        Ok(library)
+record! {
+    /// A library of functions: see [`function_list`](super::ScriptingCommands::function_list).
+    FunctionLibrary: "the fields of a library" {
+        /// Its name.
+        "library_name" name: String,
+        /// What runs it: `LUA`.
+        "engine" engine: String,
+        /// Its functions.
+        "functions" functions: Vec<FunctionInfo>,
+        /// Its source, with [`withcode`](FunctionListOptions::withcode).
+        "library_code" code: Option<Vec<u8>>,
     }
 }
 
-/// One function of a [`FunctionLibrary`].
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct FunctionInfo {
-    /// Its name.
-    pub name: String,
-    /// What its author says about it.
-    pub description: Option<String>,
-    /// What is promised of it: `no-writes`, `allow-oom`, …
-    pub flags: Vec<String>,
-    /// What else the server told.
-    pub other: HashMap<String, Value>,
-}
-
-impl FromReply for FunctionInfo {
-    fn from_reply(frame: Frame<'_>) -> Result<Self> {
-        let mut function = FunctionInfo::default();
-        function.other = fields(frame, "the fields of a function", |name, value| {
-            match name {
-                b"name" => function.name = text(value)?,
-                b"description" => function.description = optional_text(value)?,
-                b"flags" => function.flags = FromReply::from_element(value)?,
-                _ => return Ok(false),
-            }
-            Ok(true)
-        })?;
-        Ok(function)
+record! {
+    /// One function of a [`FunctionLibrary`].
+    FunctionInfo: "the fields of a function" {
+        /// Its name.
+        "name" name: String,
+        /// What its author says about it.
+        "description" description: Option<String>,
+        /// What is promised of it: `no-writes`, `allow-oom`, …
+        "flags" flags: Vec<String>,
     }
 }
 
-/// What runs, and what there is: see [`function_stats`](super::ScriptingCommands::function_stats).
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct FunctionStats {
-    /// The function that is running.
-    pub running: Option<RunningFunction>,
-    /// What can run functions, by name.
-    pub engines: HashMap<String, FunctionEngine>,
-    /// What else the server told.
-    pub other: HashMap<String, Value>,
-}
-
-impl FromReply for FunctionStats {
-    fn from_reply(frame: Frame<'_>) -> Result<Self> {
-        let mut stats = FunctionStats::default();
-        stats.other = fields(frame, "the fields of FUNCTION STATS", |name, value| {
-            match name {
-                b"running_script" => stats.running = FromReply::from_element(value)?,
-                b"engines" => {
-                    fields(value, "engines by name", |name, engine| {
-                        let name = String::from_utf8_lossy(name).into_owned();
-                        stats.engines.insert(name, FromReply::from_element(engine)?);
-                        Ok(true)
-                    })?;
-                }
-                _ => return Ok(false),
-            }
-            Ok(true)
-        })?;
-        Ok(stats)
+record! {
+    /// What runs, and what there is: see [`function_stats`](super::ScriptingCommands::function_stats).
+    FunctionStats: "the fields of FUNCTION STATS" {
+        /// The function that is running.
+        "running_script" running: Option<RunningFunction>,
+        /// What can run functions, by name.
+        "engines" engines: HashMap<String, FunctionEngine>,
     }
 }
 
-/// A function that is running.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct RunningFunction {
-    /// Its name.
-    pub name: String,
-    /// The command that called it, with its arguments.
-    pub command: Vec<Vec<u8>>,
-    /// For how long it has been running, in milliseconds.
-    pub duration: Duration,
-    /// What else the server told.
-    pub other: HashMap<String, Value>,
-}
-
-impl FromReply for RunningFunction {
-    fn from_reply(frame: Frame<'_>) -> Result<Self> {
-        let mut running = RunningFunction::default();
-        running.other = fields(frame, "the fields of a running function", |name, value| {
-            match name {
-                b"name" => running.name = text(value)?,
-                b"command" => running.command = FromReply::from_element(value)?,
-                b"duration_ms" => running.duration = Duration::from_millis(u64::from_element(value)?),
-                _ => return Ok(false),
-            }
-            Ok(true)
-        })?;
-        Ok(running)
+record! {
+    /// A function that is running.
+    RunningFunction: "the fields of a running function" {
+        /// Its name.
+        "name" name: String,
+        /// The command that called it, with its arguments.
+        "command" command: Vec<Vec<u8>>,
+        /// For how long it has been running, in milliseconds.
+        "duration_ms" duration: Duration = millis,
     }
 }
 
-/// What can run functions.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct FunctionEngine {
-    /// How many libraries there are for it.
-    pub libraries: u64,
-    /// How many functions these have.
-    pub functions: u64,
-    /// What else the server told.
-    pub other: HashMap<String, Value>,
-}
-
-impl FromReply for FunctionEngine {
-    fn from_reply(frame: Frame<'_>) -> Result<Self> {
-        let mut engine = FunctionEngine::default();
-        engine.other = fields(frame, "the fields of an engine", |name, value| {
-            match name {
-                b"libraries_count" => engine.libraries = FromReply::from_element(value)?,
-                b"functions_count" => engine.functions = FromReply::from_element(value)?,
-                _ => return Ok(false),
-            }
-            Ok(true)
-        })?;
-        Ok(engine)
+record! {
+    /// What can run functions.
+    FunctionEngine: "the fields of an engine" {
+        /// How many libraries there are for it.
+        "libraries_count" libraries: u64,
+        /// How many functions these have.
+        "functions_count" functions: u64,
     }
 }
 
@@ -224,6 +126,7 @@ impl FromReply for FunctionEngine {
 mod tests {
     use super::*;
     use crate::resp::Decoder;
+    use crate::{FromReply, Result, Value};
 
     fn decode<T: FromReply>(wire: &str) -> Result<T> {
         let bytes = format!("{wire} ").replace(' ', "\r\n").into_bytes();

@@ -3,10 +3,9 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use super::record::{record, seconds, text, unix_millis};
 use crate::args::{ArgWriter, ToArgs};
 use crate::commands::connection::ClientInfo;
-use crate::commands::fields;
+use crate::commands::record::{Field, fields, record, seconds, text, unix_millis};
 use crate::error::{Error, Result};
 use crate::resp::Frame;
 use crate::values::FromReply;
@@ -19,7 +18,7 @@ record! {
         /// The passwords, each as its SHA-256 in hexadecimal.
         "passwords" passwords: Vec<String>,
         /// The rules for commands: `-@all +get`.
-        "commands" commands: String = fields::text,
+        "commands" commands: String,
         /// The rules for keys: `~a* %R~b*`.
         "keys" keys: String = key_rules,
         /// The rules for channels: `&news*`. Since 6.2.
@@ -43,7 +42,7 @@ record! {
     /// A set of rules of a user's beside the main one.
     AclSelector: "a selector" {
         /// The rules for commands.
-        "commands" commands: String = fields::text,
+        "commands" commands: String,
         /// The rules for keys.
         "keys" keys: String = key_rules,
         /// The rules for channels.
@@ -64,7 +63,7 @@ fn channel_rules(frame: Frame<'_>) -> Result<String> {
 /// Rules as one text; before 7.0 they were a list of patterns without the sign in front.
 fn rules(frame: Frame<'_>, sign: char) -> Result<String> {
     if !frame.is_aggregate() {
-        return fields::text(frame);
+        return String::field(frame);
     }
     let patterns = Vec::<Vec<u8>>::from_reply(frame)?;
     let rules = patterns
@@ -74,19 +73,21 @@ fn rules(frame: Frame<'_>, sign: char) -> Result<String> {
     Ok(rules.collect::<Vec<_>>().join(" "))
 }
 
+fields!(ClientInfo);
+
 record! {
     /// Something that was not allowed, from the list of [`acl_log`](super::ServerCommands::acl_log).
     AclLogEntry: "an entry of the ACL log" {
         /// How often it happened within a minute.
         "count" count: u64,
         /// What was not allowed: `auth`, `command`, `key`, `channel`, `database`.
-        "reason" reason: String = fields::text,
+        "reason" reason: String,
         /// Where it was tried: `toplevel`, `multi`, `lua`, `script`, `module`.
-        "context" context: String = fields::text,
+        "context" context: String,
         /// The command, the key or the channel; `AUTH` for a failed login.
-        "object" object: String = fields::text,
+        "object" object: String,
         /// The user, or the name that was given for a login.
-        "username" username: String = fields::text,
+        "username" username: String,
         /// How long ago it was.
         "age-seconds" age: Duration = seconds,
         /// The connection that tried.

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::record::{each_field, elements, next, record};
 use crate::args::{ArgWriter, ToArg, ToArgs};
 use crate::commands::parts::owned;
+use crate::commands::record::{Field, each_field, elements, fields, next, plain, record, text};
 use crate::error::Result;
 use crate::resp::Frame;
 use crate::values::FromReply;
@@ -145,6 +145,8 @@ impl FromReply for FindKeys {
     }
 }
 
+fields!(CommandInfo, BeginSearch, FindKeys);
+
 /// Names and values of a specification; those that are no strings or numbers are left out.
 #[derive(Default)]
 struct Spec(HashMap<String, String>);
@@ -160,10 +162,10 @@ fn kind_and_spec(frame: &Frame<'_>) -> Result<(String, Spec)> {
     let (mut kind, mut spec) = (String::new(), Spec::default());
     each_field(frame, EXPECTED, |name, value| {
         match name {
-            b"type" => kind = String::from_reply(value)?,
+            b"type" => kind = Field::field(value)?,
             b"spec" if value.is_aggregate() => each_field(&value, EXPECTED, |name, value| {
                 if let Ok(value) = String::from_reply(value) {
-                    spec.0.insert(super::record::text(name), value);
+                    spec.0.insert(text(name), value);
                 }
                 Ok(())
             })?,
@@ -192,7 +194,7 @@ record! {
         /// What to use in its place.
         "replaced_by" replaced_by: Option<String>,
         /// Versions that changed it, and how.
-        "history" history: Vec<(String, String)>,
+        "history" history: Vec<(String, String)> = plain,
         /// Its arguments.
         "arguments" arguments: Vec<ArgumentDocs>,
         /// Its subcommands, by `container|name`.

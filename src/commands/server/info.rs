@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::record::whole_text;
+use crate::commands::record::whole_text;
 use crate::error::Result;
 use crate::resp::Frame;
 use crate::values::FromReply;

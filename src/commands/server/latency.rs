@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-use super::record::{elements, next, record};
 use crate::args::{Arg, ToArg};
+use crate::commands::record::{elements, next, record};
 use crate::error::Result;
 use crate::resp::{Elements, Frame};
 use crate::values::FromReply;
@@ -72,11 +72,11 @@ record! {
         /// How many calls there were.
         "calls" calls: u64,
         /// For times that double from one to the next, how many calls took at most that long.
-        "histogram_usec" buckets: Vec<(Duration, u64)> = buckets,
+        "histogram_usec" buckets: Vec<(Duration, u64)> = time_buckets,
     }
 }
 
-fn buckets(frame: Frame<'_>) -> Result<Vec<(Duration, u64)>> {
+fn time_buckets(frame: Frame<'_>) -> Result<Vec<(Duration, u64)>> {
     let pairs = Vec::<(u64, u64)>::from_reply(frame)?;
     Ok(pairs.into_iter().map(|(micros, calls)| (Duration::from_micros(micros), calls)).collect())
 }

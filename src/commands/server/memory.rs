@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::record::record;
+use crate::commands::record::record;
 use crate::values::Value;
 
 record! {

@@ -1,8 +1,8 @@
 //! Modules that the server has loaded.
 
-use super::record::record;
 use crate::args::{ArgWriter, ToArg, ToArgs};
 use crate::commands::parts::{Named, owned, parts_to_args};
+use crate::commands::record::record;
 
 record! {
     /// A module: the reply of [`module_list`](super::ServerCommands::module_list).

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::record::{elements, next};
 use crate::args::ToArgs;
 use crate::commands::parts::{Flag, Named, parts_to_args, timeout_millis};
+use crate::commands::record::{elements, fields, next};
 use crate::error::{Error, Result};
 use crate::resp::Frame;
 use crate::values::FromReply;
@@ -67,6 +67,8 @@ pub struct RoleReplica {
     /// How many bytes it has confirmed.
     pub offset: i64,
 }
+
+fields!(RoleReplica);
 
 impl FromReply for RoleReplica {
     fn from_reply(frame: Frame<'_>) -> Result<Self> {

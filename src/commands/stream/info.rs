@@ -1,64 +1,12 @@
 //! What XINFO, XPENDING and XAUTOCLAIM answer.
 
-use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use super::entry::{Entry, Parts, StreamId};
-use crate::commands::fields::text;
-use crate::error::{Error, Result, UnexpectedReply};
+use crate::commands::record::{Field, millis, plain, record, since_epoch};
+use crate::error::Result;
 use crate::resp::Frame;
-use crate::values::{FromReply, Value};
-
-/// Makes a struct of a reply of names and values. What is missing has its default value, and what has no name here is in
-/// `other`. Each field says which function reads it.
-macro_rules! info {
-    (
-        $(#[$about:meta])*
-        $name:ident $(<$generic:ident>)? {
-            $($(#[$doc:meta])* $key:literal $field:ident: $type:ty = $read:path,)*
-        }
-    ) => {
-        $(#[$about])*
-        #[derive(Clone, Debug, PartialEq)]
-        #[non_exhaustive]
-        pub struct $name $(<$generic>)? {
-            $($(#[$doc])* pub $field: $type,)*
-            /// What else the server says, by the server's names.
-            pub other: HashMap<String, Value>,
-        }
-
-        impl $(<$generic: FromReply>)? FromReply for $name $(<$generic>)? {
-            fn from_reply(frame: Frame<'_>) -> Result<Self> {
-                const EXPECTED: &str = "names and values";
-                let mut elements = frame.as_elements().ok_or_else(|| Error::unexpected(EXPECTED, &frame))?;
-                $(let mut $field: Option<$type> = None;)*
-                let mut other = HashMap::new();
-                while let Some(key) = elements.next() {
-                    let Some(value) = elements.next() else {
-                        return Err(UnexpectedReply::new(EXPECTED, "an odd number of elements").into());
-                    };
-                    match key.as_bytes() {
-                        $(Some(bytes) if bytes == $key.as_bytes() => $field = Some($read(value)?),)*
-                        _ => {
-                            other.insert(String::from_reply(key)?, Value::from_element(value)?);
-                        }
-                    }
-                }
-                Ok($name { $($field: $field.unwrap_or_default(),)* other })
-            }
-        }
-    };
-}
-
-/// As the type has it.
-fn plain<T: FromReply>(frame: Frame<'_>) -> Result<T> {
-    T::from_element(frame)
-}
-
-/// Milliseconds.
-fn time(frame: Frame<'_>) -> Result<Duration> {
-    u64::from_reply(frame).map(Duration::from_millis)
-}
+use crate::values::FromReply;
 
 /// Milliseconds, or -1 for never.
 fn time_if_ever(frame: Frame<'_>) -> Result<Option<Duration>> {
@@ -67,30 +15,30 @@ fn time_if_ever(frame: Frame<'_>) -> Result<Option<Duration>> {
 
 /// Milliseconds since 1970, or -1 for never.
 fn date_if_ever(frame: Frame<'_>) -> Result<Option<SystemTime>> {
-    Ok(time_if_ever(frame)?.and_then(|time| SystemTime::UNIX_EPOCH.checked_add(time)))
+    Ok(time_if_ever(frame)?.and_then(since_epoch))
 }
 
-info! {
+record! {
     /// A stream: see [`xinfo_stream`](super::StreamCommands::xinfo_stream).
     ///
     /// `T` is what the fields of entries are read into, as in [`Entry`].
-    StreamInfo<T> {
+    StreamInfo<T>: "a stream" {
         /// How many entries there are.
-        "length" length: u64 = plain,
+        "length" length: u64,
         /// How many keys the tree has that the entries are in.
-        "radix-tree-keys" radix_tree_keys: u64 = plain,
+        "radix-tree-keys" radix_tree_keys: u64,
         /// How many nodes that tree has.
-        "radix-tree-nodes" radix_tree_nodes: u64 = plain,
+        "radix-tree-nodes" radix_tree_nodes: u64,
         /// The greatest ID that was ever added.
         "last-generated-id" last_generated_id: StreamId = plain,
         /// The greatest ID that was ever deleted; `0-0` is none. Since 7.0.
         "max-deleted-entry-id" max_deleted_entry_id: StreamId = plain,
         /// How many entries were ever added. Since 7.0.
-        "entries-added" entries_added: u64 = plain,
+        "entries-added" entries_added: u64,
         /// The ID of the first entry as the server has noted it; `0-0` is none. Since 7.0.
         "recorded-first-entry-id" recorded_first_entry_id: StreamId = plain,
         /// How many consumer groups there are.
-        "groups" groups: u64 = plain,
+        "groups" groups: u64,
         /// The first entry; `None` if there are none.
         "first-entry" first_entry: Option<Entry<T>> = plain,
         /// The last entry; `None` if there are none.
@@ -98,96 +46,96 @@ info! {
     }
 }
 
-info! {
+record! {
     /// A stream with its entries, groups and consumers: see
     /// [`xinfo_stream_full`](super::StreamCommands::xinfo_stream_full).
     ///
     /// `T` is what the fields of entries are read into, as in [`Entry`].
-    StreamInfoFull<T> {
+    StreamInfoFull<T>: "a stream" {
         /// How many entries there are.
-        "length" length: u64 = plain,
+        "length" length: u64,
         /// How many keys the tree has that the entries are in.
-        "radix-tree-keys" radix_tree_keys: u64 = plain,
+        "radix-tree-keys" radix_tree_keys: u64,
         /// How many nodes that tree has.
-        "radix-tree-nodes" radix_tree_nodes: u64 = plain,
+        "radix-tree-nodes" radix_tree_nodes: u64,
         /// The greatest ID that was ever added.
         "last-generated-id" last_generated_id: StreamId = plain,
         /// The greatest ID that was ever deleted; `0-0` is none. Since 7.0.
         "max-deleted-entry-id" max_deleted_entry_id: StreamId = plain,
         /// How many entries were ever added. Since 7.0.
-        "entries-added" entries_added: u64 = plain,
+        "entries-added" entries_added: u64,
         /// The ID of the first entry as the server has noted it; `0-0` is none. Since 7.0.
         "recorded-first-entry-id" recorded_first_entry_id: StreamId = plain,
         /// The first entries.
         "entries" entries: Vec<Entry<T>> = plain,
         /// The consumer groups.
-        "groups" groups: Vec<GroupInfoFull> = plain,
+        "groups" groups: Vec<GroupInfoFull>,
     }
 }
 
-info! {
+record! {
     /// A consumer group with its consumers, in a [`StreamInfoFull`].
-    GroupInfoFull {
+    GroupInfoFull: "a consumer group" {
         /// The group's name.
-        "name" name: String = text,
+        "name" name: String,
         /// The ID of the last entry that was delivered to a consumer.
         "last-delivered-id" last_delivered_id: StreamId = plain,
         /// How many entries the group has read, if the server knows. Since 7.0.
-        "entries-read" entries_read: Option<u64> = plain,
+        "entries-read" entries_read: Option<u64>,
         /// How many entries there are still to be delivered, if the server knows. Since 7.0.
-        "lag" lag: Option<u64> = plain,
+        "lag" lag: Option<u64>,
         /// How many entries were delivered and not acknowledged.
-        "pel-count" pel_count: u64 = plain,
+        "pel-count" pel_count: u64,
         /// The first of these entries.
         "pending" pending: Vec<PendingDelivery> = plain,
         /// The group's consumers.
-        "consumers" consumers: Vec<ConsumerInfoFull> = plain,
+        "consumers" consumers: Vec<ConsumerInfoFull>,
     }
 }
 
-info! {
+record! {
     /// A consumer with its pending entries, in a [`GroupInfoFull`].
-    ConsumerInfoFull {
+    ConsumerInfoFull: "a consumer" {
         /// The consumer's name.
-        "name" name: String = text,
+        "name" name: String,
         /// When it last tried to read, claim or acknowledge something.
         "seen-time" seen_time: Option<SystemTime> = date_if_ever,
         /// When it last got something by that; `None` is never. Since 7.2.
         "active-time" active_time: Option<SystemTime> = date_if_ever,
         /// How many entries were delivered to it and not acknowledged.
-        "pel-count" pel_count: u64 = plain,
+        "pel-count" pel_count: u64,
         /// The first of these entries.
         "pending" pending: Vec<ConsumerDelivery> = plain,
     }
 }
 
-info! {
+record! {
     /// A consumer group: see [`xinfo_groups`](super::StreamCommands::xinfo_groups).
-    GroupInfo {
+    GroupInfo: "a consumer group" {
         /// The group's name.
-        "name" name: String = text,
+        "name" name: String,
         /// How many consumers it has.
-        "consumers" consumers: u64 = plain,
+        "consumers" consumers: u64,
         /// How many entries were delivered and not acknowledged.
-        "pending" pending: u64 = plain,
+        "pending" pending: u64,
         /// The ID of the last entry that was delivered to a consumer.
         "last-delivered-id" last_delivered_id: StreamId = plain,
         /// How many entries the group has read, if the server knows. Since 7.0.
-        "entries-read" entries_read: Option<u64> = plain,
+        "entries-read" entries_read: Option<u64>,
         /// How many entries there are still to be delivered, if the server knows. Since 7.0.
-        "lag" lag: Option<u64> = plain,
+        "lag" lag: Option<u64>,
     }
 }
 
-info! {
+record! {
     /// A consumer of a group: see [`xinfo_consumers`](super::StreamCommands::xinfo_consumers).
-    ConsumerInfo {
+    ConsumerInfo: "a consumer" {
         /// The consumer's name.
-        "name" name: String = text,
+        "name" name: String,
         /// How many entries were delivered to it and not acknowledged.
-        "pending" pending: u64 = plain,
+        "pending" pending: u64,
         /// How long ago it tried to read, claim or acknowledge something.
-        "idle" idle: Duration = time,
+        "idle" idle: Duration = millis,
         /// How long ago it got something by that; `None` is never. Since 7.2.
         "inactive" inactive: Option<Duration> = time_if_ever,
     }
@@ -239,7 +187,7 @@ struct Name(String);
 
 impl FromReply for Name {
     fn from_reply(frame: Frame<'_>) -> Result<Self> {
-        text(frame).map(Name)
+        Field::field(frame).map(Name)
     }
 }
 
@@ -322,7 +270,10 @@ impl<T: FromReply> FromReply for Autoclaimed<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
+    use crate::Value;
     use crate::commands::stream::tests::decode;
 
     #[test]

@@ -1,14 +1,14 @@
 //! Vectors, options and results of the commands on vector sets.
 
-use std::collections::HashMap;
 use std::ops::Deref;
 
 use crate::args::{ArgWriter, ToArg, ToArgs};
-use crate::commands::fields::{fields, text};
+
 use crate::commands::parts::{Flag, Named, owned, parts_to_args, word_to_arg};
+use crate::commands::record::{Field, record};
 use crate::error::{Error, Result};
 use crate::resp::Frame;
-use crate::values::{FromReply, Value};
+use crate::values::FromReply;
 
 /// A vector, and how it is sent. A slice, array or `Vec` of `f32` is one, sent as its bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -283,7 +283,7 @@ impl FromReply for RawVector {
         let Some(mut elements) = frame.as_elements() else { return Err(Error::unexpected("a vector", &frame)) };
         let mut next = || elements.next().ok_or_else(|| Error::custom("a vector with fewer parts"));
         Ok(RawVector {
-            quantization: text(next()?)?,
+            quantization: Field::field(next()?)?,
             data: FromReply::from_element(next()?)?,
             norm: f64::from_element(next()?)?,
             range: elements.next().map(f64::from_element).transpose()?,
@@ -291,55 +291,28 @@ impl FromReply for RawVector {
     }
 }
 
-/// What a vector set is like: see [`vinfo`](super::VectorSetCommands::vinfo). What the server does not tell is 0 or empty.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct VectorSetInfo {
-    /// How vectors are kept: `f32`, `int8` or `bin`.
-    pub quantization: String,
-    /// How many dimensions they have.
-    pub dimensions: u64,
-    /// How many elements there are.
-    pub size: u64,
-    /// How many neighbours each has.
-    pub m: u64,
-    /// How many dimensions the vectors have that are projected onto fewer; 0 if they are not.
-    pub projection_input_dimensions: u64,
-    /// The highest level of the graph.
-    pub max_level: u64,
-    /// How many elements have attributes.
-    pub attributes_count: u64,
-    /// The number of this vector set.
-    pub uid: u64,
-    /// The number of the element that was added last.
-    pub max_node_uid: u64,
-    /// What else the server told.
-    pub other: HashMap<String, Value>,
-}
-
-impl FromReply for VectorSetInfo {
-    fn from_reply(frame: Frame<'_>) -> Result<Self> {
-        let mut info = VectorSetInfo::default();
-        info.other = fields(frame, "the fields of a vector set", |name, value| {
-            let number = match name {
-                b"quant-type" => {
-                    info.quantization = text(value)?;
-                    return Ok(true);
-                }
-                b"vector-dim" => &mut info.dimensions,
-                b"size" => &mut info.size,
-                b"hnsw-m" => &mut info.m,
-                b"projection-input-dim" => &mut info.projection_input_dimensions,
-                b"max-level" => &mut info.max_level,
-                b"attributes-count" => &mut info.attributes_count,
-                b"vset-uid" => &mut info.uid,
-                b"hnsw-max-node-uid" => &mut info.max_node_uid,
-                _ => return Ok(false),
-            };
-            *number = u64::from_element(value)?;
-            Ok(true)
-        })?;
-        Ok(info)
+record! {
+    /// What a vector set is like: see [`vinfo`](super::VectorSetCommands::vinfo). What the server does not tell is 0 or
+    /// empty.
+    VectorSetInfo: "the fields of a vector set" {
+        /// How vectors are kept: `f32`, `int8` or `bin`.
+        "quant-type" quantization: String,
+        /// How many dimensions they have.
+        "vector-dim" dimensions: u64,
+        /// How many elements there are.
+        "size" size: u64,
+        /// How many neighbours each has.
+        "hnsw-m" m: u64,
+        /// How many dimensions the vectors have that are projected onto fewer; 0 if they are not.
+        "projection-input-dim" projection_input_dimensions: u64,
+        /// The highest level of the graph.
+        "max-level" max_level: u64,
+        /// How many elements have attributes.
+        "attributes-count" attributes_count: u64,
+        /// The number of this vector set.
+        "vset-uid" uid: u64,
+        /// The number of the element that was added last.
+        "hnsw-max-node-uid" max_node_uid: u64,
     }
 }
 
@@ -394,7 +367,10 @@ impl<T: FromReply, A: FromReply> FromReply for VectorMatches<T, A> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
+    use crate::Value;
     use crate::resp::Decoder;
 
     fn decode<T: FromReply>(wire: &str) -> Result<T> {
