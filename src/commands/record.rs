@@ -189,6 +189,7 @@ macro_rules! record {
 pub(crate) use record;
 
 #[cfg(test)]
+#[expect(unreachable_pub, reason = "what the macro makes is public")]
 mod tests {
     use super::*;
     use crate::resp::Decoder;
