@@ -26,7 +26,7 @@ mod values;
 
 pub use args::{Arg, ToArg, ToArgs, ToPairs};
 pub use batch::Batch;
-pub use connection::{Config, Connection, IntoConfig, Protocol, SendWhen, Stats};
+pub use connection::{Config, Connection, Credentials, IntoConfig, Protocol, Reconnect, SendWhen, Stats};
 pub use error::{BatchError, ConnectionLost, Error, Result, Sent, ServerError, UnexpectedReply, WaitError};
 pub use reply::{MultiBulk, Queued, Reply};
 pub use script::{Script, ScriptReply};

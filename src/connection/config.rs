@@ -3,8 +3,10 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::reconnect::Reconnect;
 use super::url;
 use crate::error::{Error, Result};
 
@@ -69,6 +71,39 @@ pub struct Config {
     pub(crate) linger: Duration,
     pub(crate) send_when: SendWhen,
     pub(crate) protocol: Protocol,
+    pub(crate) reconnect: Reconnect,
+    pub(crate) credentials: Option<Ask>,
+}
+
+/// What is asked for credentials.
+pub(crate) type Ask = Arc<dyn Fn() -> Result<Credentials> + Send + Sync>;
+
+/// A user and a password, as [`Config::credentials`] gives them. The password is not in its `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    pub(crate) user: Option<Vec<u8>>,
+    pub(crate) password: Vec<u8>,
+}
+
+impl Credentials {
+    /// A user and its password. Since 6.0.
+    #[must_use]
+    pub fn new(user: impl Into<Vec<u8>>, password: impl Into<Vec<u8>>) -> Self {
+        Credentials { user: Some(user.into()), password: password.into() }
+    }
+
+    /// The password of the user `default`.
+    #[must_use]
+    pub fn password(password: impl Into<Vec<u8>>) -> Self {
+        Credentials { user: None, password: password.into() }
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = self.user.as_deref().map(String::from_utf8_lossy);
+        f.debug_struct("Credentials").field("user", &user).finish_non_exhaustive()
+    }
 }
 
 /// What is dialled.
@@ -200,6 +235,8 @@ impl Config {
             linger: Duration::from_secs(1),
             send_when: SendWhen::Adaptive,
             protocol: Protocol::Resp3,
+            reconnect: Reconnect::never(),
+            credentials: None,
         }
     }
 
@@ -347,6 +384,37 @@ impl Config {
         self
     }
 
+    /// Whether a connection that broke is made again.
+    ///
+    /// Defaults to [`Reconnect::never`]: every command on a broken connection is an error.
+    #[must_use]
+    pub fn reconnect(mut self, policy: Reconnect) -> Self {
+        self.reconnect = policy;
+        self
+    }
+
+    /// A function that is asked for the user and the password, each time that the server is dialled: for passwords that
+    /// change, such as tokens that expire.
+    ///
+    /// It comes before [`user`](Config::user) and [`password`](Config::password). Its error is that of the attempt, and
+    /// the time it takes is not part of [`connect_timeout`](Config::connect_timeout). After a successful AUTH on the
+    /// connection, that user and password are used for it from then on.
+    ///
+    /// ```
+    /// use redefer::{Config, Credentials};
+    ///
+    /// let config = Config::tcp("127.0.0.1", 6379).credentials(|| {
+    ///     let token = std::fs::read("/run/secrets/redis-token").map_err(redefer::Error::from)?;
+    ///     Ok(Credentials::new("app", token))
+    /// });
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn credentials(mut self, ask: impl Fn() -> Result<Credentials> + Send + Sync + 'static) -> Self {
+        self.credentials = Some(Arc::new(ask));
+        self
+    }
+
     /// Whether this can be dialled at all, as far as that can be known without trying.
     pub(crate) fn validate(&self) -> Result<()> {
         match &self.endpoint {
@@ -426,6 +494,8 @@ impl fmt::Debug for Config {
             linger,
             send_when,
             protocol,
+            reconnect,
+            credentials,
         } = self;
         f.debug_struct("Config")
             .field("endpoint", endpoint)
@@ -444,6 +514,8 @@ impl fmt::Debug for Config {
             .field("linger", linger)
             .field("send_when", send_when)
             .field("protocol", protocol)
+            .field("reconnect", reconnect)
+            .field("credentials", &credentials.as_ref().map(|_| format_args!("a function")))
             .finish()
     }
 }

@@ -37,6 +37,8 @@ impl Streaming {
 pub(crate) struct Rest {
     pub(crate) bytes: Vec<u8>,
     pub(crate) elements: u64,
+    /// The connection broke before the last one came.
+    pub(crate) cut: bool,
 }
 
 /// How a multi-bulk begins.
@@ -65,13 +67,15 @@ impl Engine {
             Resolved::Place(place) => place,
             Resolved::Committed => return Err(unexpected("a status").into()),
         };
-        if place >= self.next && self.lost.is_none() {
+        while place >= self.next && !self.is_lost(place) {
             let deadline = self.deadline(place, deadline);
             match self.enter(place, deadline) {
                 Ok(Some(begun)) => return Ok((place, begun)),
                 Err(Error::Timeout) => return Err(WaitError::Timeout(())),
-                // A scalar, or a broken connection.
-                Ok(None) | Err(_) => {}
+                // A scalar.
+                Ok(None) => break,
+                // A broken connection, behind which the command may yet be sent on another one.
+                Err(_) => {}
             }
         }
         match self.arrive(place, deadline)? {
@@ -129,7 +133,7 @@ impl Engine {
             if let Some(rest) = self.take_aside(place, pair)? {
                 return Ok(Next::Aside(rest));
             }
-            if self.lost.is_some() {
+            if !self.is_up() {
                 return Err(self.lost_error(place));
             }
             if let Some(first) = self.element(0)? {
@@ -155,7 +159,7 @@ impl Engine {
             if let Some(rest) = self.take_aside(place, false)? {
                 return Ok(Err(rest));
             }
-            if self.lost.is_some() {
+            if !self.is_up() {
                 return Err(self.lost_error(place));
             }
             match self.front()? {
@@ -178,12 +182,9 @@ impl Engine {
     pub(super) fn take_rest(&mut self, place: u64) -> Result<Rest> {
         let mut deadline = None;
         while self.streaming.as_ref().is_some_and(|streaming| streaming.place == place) && !self.clear_streaming()? {
-            if self.lost.is_some() {
-                return Err(self.lost_error(place));
-            }
             self.fill_elements(&mut deadline)?;
         }
-        match self.rests.iter().position(|rest| rest.0 == place) {
+        match self.rests.iter().position(|rest| rest.0 == place && !rest.1.cut) {
             Some(index) => Ok(self.rests.swap_remove(index).1),
             None => Err(self.lost_error(place)),
         }
@@ -322,6 +323,22 @@ impl Engine {
         }
     }
 
+    /// The connection broke in the middle of a multi-bulk: what has come of it is kept.
+    pub(super) fn keep_cut(&mut self, streaming: Streaming) {
+        if !streaming.abandoned {
+            self.rests.push((streaming.place, Rest { cut: true, ..streaming.rest }));
+        }
+    }
+
+    /// Nobody holds the handle of a multi-bulk any more that has been entered.
+    pub(super) fn leave_elements(&mut self, place: u64) {
+        if self.streaming.as_ref().is_some_and(|streaming| streaming.place == place) {
+            self.abandon_streaming();
+        } else if let Some(index) = self.rests.iter().position(|rest| rest.0 == place) {
+            self.rests.swap_remove(index);
+        }
+    }
+
     /// Gets what has arrived of the multi-bulk in whose middle the connection is out of the way. `true`: all of it.
     pub(super) fn clear_streaming(&mut self) -> Result<bool> {
         loop {
@@ -385,7 +402,7 @@ fn begun(frame: &[u8]) -> Result<Begun> {
 
 fn stored(map: bool, elements: resp::Elements<'_>) -> Begun {
     let count = elements.len() as u64;
-    let rest = Rest { bytes: elements.rest().to_vec(), elements: count };
+    let rest = Rest { bytes: elements.rest().to_vec(), elements: count, cut: false };
     Begun::Elements { map, elements: count, stored: Some(rest) }
 }
 

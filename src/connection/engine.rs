@@ -5,22 +5,23 @@
 //! the transactions.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
 use std::time::{Duration, Instant};
 
+use super::Link;
 use super::batches::BatchRecord;
-use super::config::{Config, SendWhen};
+use super::config::{Config, Protocol, SendWhen};
 use super::deadline::Deadline;
 use super::elements::{Rest, Streaming};
 use super::groups::{Groups, State};
 use super::input::Input;
+use super::lost::{Idempotent, Loss};
 use super::output::Output;
 use super::place::{self, Place};
-use super::queue::{Mark, Ring, Store};
+use super::queue::{Ring, Store};
 use super::stats::Stats;
 use super::stream::Stream;
 use crate::args::{ArgWriter, Arguments, Block, Command, Unwritten};
-use crate::error::{ConnectionLost, Error, Result, Sent};
+use crate::error::{Error, Result};
 use crate::resp::Scanner;
 
 /// Servers answer a blocking command a little after its time.
@@ -79,7 +80,7 @@ pub(crate) struct Engine {
     /// The place of the first command since nothing was outstanding.
     period: u64,
     /// Until when the oldest command in the write buffer may stay there.
-    gathered: Option<Instant>,
+    pub(super) gathered: Option<Instant>,
     /// At which place the clock is read next.
     clock_at: u64,
     /// Something was written since the connection last stood waiting.
@@ -90,17 +91,21 @@ pub(crate) struct Engine {
     pub(super) watch_generation: u64,
     /// A WATCH guard lives.
     pub(super) watching: bool,
-    pub(super) lost: Option<Lost>,
+    pub(super) link: Link,
+    /// The losses of the breaks so far, oldest first.
+    pub(super) losses: VecDeque<Loss>,
+    /// The place behind the last one whose reply will never come although its turn has not come either; from there on the
+    /// queue is as it always was.
+    pub(super) holes: u64,
+    /// Commands that may be sent more than once, as long as they have not been answered.
+    pub(super) idempotent: VecDeque<Idempotent>,
+    /// How many connections before this one, in a row, did not bring a single reply.
+    pub(super) fruitless: u32,
+    /// How many bytes had been read when this connection was made.
+    pub(super) read_before: u64,
+    /// The protocol that was asked for; that of `config` is the one that was agreed on.
+    pub(super) wanted: Protocol,
     pub(super) stats: Stats,
-}
-
-/// What is known of the places whose replies will never come.
-pub(super) struct Lost {
-    cause: Error,
-    /// The command of this place, and all after it, had not been written whole.
-    unsent: u64,
-    /// A part of that command had been.
-    partly: bool,
 }
 
 impl Engine {
@@ -140,7 +145,13 @@ impl Engine {
             silent: false,
             watch_generation: 0,
             watching: false,
-            lost: None,
+            link: Link::Up,
+            losses: VecDeque::new(),
+            holes: 0,
+            idempotent: VecDeque::new(),
+            fruitless: 0,
+            read_before: 0,
+            wanted: config.protocol,
             stats: Stats::default(),
             config,
         }
@@ -213,8 +224,9 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) fn make_room(&mut self, places: u64) -> Result<()> {
-        if let Some(lost) = &self.lost {
-            return Err(lost.unsent_error());
+        if !self.is_up() {
+            let mut deadline = Deadline::new(self.config.timeout);
+            self.up(&mut deadline)?;
         }
         let cap = self.config.max_outstanding as u64;
         let full = self.issued - self.next + places > cap;
@@ -263,11 +275,11 @@ impl Engine {
             SendWhen::Adaptive => place + (self.issued - self.flushed).max(1),
             SendWhen::Gathering => u64::MAX,
         };
-        if send && self.lost.is_none() {
+        if send && self.is_up() {
             // An error breaks the connection, and every handle will say so.
             let _ = self.try_flush();
         }
-        if self.lost.is_some() || self.output.pending().len() >= self.config.write_batch {
+        if !self.is_up() || self.output.pending().len() >= self.config.write_batch {
             self.limit = 0;
         }
     }
@@ -321,7 +333,7 @@ impl Engine {
     }
 
     pub(super) fn outstanding(&self) -> usize {
-        if self.lost.is_some() { 0 } else { (self.issued - self.next) as usize }
+        if self.is_broken() { 0 } else { (self.issued - self.next) as usize }
     }
 
     pub(super) fn stats_now(&self) -> Stats {
@@ -330,10 +342,9 @@ impl Engine {
 
     /// Sends everything and reads everything before this place, and the rest of a multi-bulk that is being read.
     pub(super) fn sync(&mut self, place: u64, deadline: &mut Deadline) -> Result<()> {
-        self.check()?;
         self.flush(deadline)?;
         self.settle_until(place, deadline)?;
-        while !self.clear_streaming()? {
+        while self.is_up() && !self.clear_streaming()? {
             self.fill(deadline)?;
         }
         Ok(())
@@ -342,7 +353,7 @@ impl Engine {
     /// Ends the connection so that nothing that was sent is lost: a socket that is closed with unread replies in it
     /// resets the connection, and the server then drops the commands that it has not read.
     pub(super) fn close(&mut self) {
-        if self.lost.is_some() {
+        if self.is_broken() {
             return;
         }
         let mut deadline = Deadline::new(Some(self.config.linger));
@@ -354,7 +365,7 @@ impl Engine {
         } else {
             let _ = self.sync(last, &mut deadline);
         }
-        if self.lost.is_some() || self.stream.shutdown_write().is_err() {
+        if !self.is_up() || self.stream.shutdown_write().is_err() {
             return;
         }
         if last < self.issued {
@@ -429,58 +440,6 @@ impl Engine {
         self.account.take().map_or(Ok(()), Err)
     }
 
-    /// The error of a place whose reply will never come.
-    pub(super) fn lost_error(&self, place: u64) -> Error {
-        match &self.lost {
-            Some(lost) => lost.error(place),
-            None => Error::Refused(GONE),
-        }
-    }
-
-    pub(super) fn check(&self) -> Result<()> {
-        self.lost.as_ref().map_or(Ok(()), |lost| Err(lost.unsent_error()))
-    }
-
-    /// Ends the connection for good.
-    ///
-    /// What has arrived whole still reaches its handles, and so does what the socket still holds: a server that closes
-    /// often says why just before, while our own write fails first.
-    ///
-    /// Returns the error for whoever found out.
-    #[cold]
-    pub(super) fn break_with(&mut self, cause: Error) -> Error {
-        if self.lost.is_some() {
-            return self.lost_error(place::NONE);
-        }
-        // Whatever is found on the way out must not begin this again.
-        self.lost = Some(Lost { cause: cause.clone(), unsent: 0, partly: false });
-        self.head = place::NONE;
-        self.limit = 0;
-        if matches!(cause, Error::Io(_)) {
-            self.read_the_rest();
-        }
-        while let Ok(true) = self.settle_one() {}
-        let (whole, partly) = self.output.sent();
-        let unsent = self.after_commands(self.flushed, whole);
-        self.lost = Some(Lost { cause, unsent, partly });
-        self.ring.cover(self.next, self.issued);
-        for place in self.next..self.issued {
-            if self.ring.get(place) == Mark::Detached {
-                self.unseen(place, self.lost_error(place));
-            }
-        }
-        self.output.clear();
-        self.lost_error(place::NONE)
-    }
-
-    pub(super) fn break_with_io(&mut self, error: io::Error) -> Error {
-        self.break_with(error.into())
-    }
-
-    pub(super) fn closed_by_server(&mut self) -> Error {
-        self.break_with_io(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"))
-    }
-
     /// The place of the command that comes `count` commands after the one at `place`.
     pub(super) fn after_commands(&self, mut place: u64, mut count: u64) -> u64 {
         for (exec, elements) in self.execs.iter().copied() {
@@ -503,7 +462,7 @@ impl Engine {
     /// beyond every place that was issued.
     #[inline(always)]
     pub(super) fn is_outstanding(&self, place: u64) -> bool {
-        place >= self.next && place < self.issued && self.lost.is_none()
+        place >= self.next.max(self.holes) && place < self.issued && !self.is_broken()
     }
 
     /// Gives a place up: its reply will be skipped, and an error accounted for.
@@ -557,14 +516,12 @@ impl Engine {
 
     fn detach_ordinary(&mut self, place: u64) {
         if place < self.next {
-            if self.streaming.as_ref().is_some_and(|streaming| streaming.place == place) {
-                self.abandon_streaming();
-            } else if let Some(index) = self.rests.iter().position(|rest| rest.0 == place) {
-                self.rests.swap_remove(index);
-            } else if let Some(frame) = self.store.take(place) {
+            if let Some(frame) = self.store.take(place) {
                 self.check_skipped(place, &frame);
+            } else if let Some(error) = self.loss_of(place) {
+                self.unseen(place, error);
             }
-        } else if self.lost.is_some() {
+        } else if self.is_lost(place) {
             self.unseen(place, self.lost_error(place));
         } else {
             self.ring.detach(place, self.next, self.issued);
@@ -573,7 +530,7 @@ impl Engine {
 
     /// Whether the drop of something may wait for the reply of this place.
     pub(super) fn may_wait_in_drop(&mut self, place: u64) -> bool {
-        place >= self.next && self.lost.is_none() && !self.silent && !self.may_block(place) && !std::thread::panicking()
+        place >= self.next && self.is_up() && !self.silent && !self.may_block(place) && !std::thread::panicking()
     }
 
     /// What the drop of a live handle does: reads up to and including its reply, unless that could take long.
@@ -595,23 +552,8 @@ impl Engine {
     }
 }
 
-impl Lost {
-    fn error(&self, place: u64) -> Error {
-        let sent = match place {
-            _ if place < self.unsent => Sent::Fully,
-            _ if place == self.unsent && self.partly => Sent::Partly,
-            _ => Sent::Unsent,
-        };
-        Error::ConnectionLost(std::sync::Arc::new(ConnectionLost::new(sent, self.cause.clone())))
-    }
-
-    fn unsent_error(&self) -> Error {
-        self.error(u64::MAX)
-    }
-}
-
 pub(crate) const BUSY: &str = "the connection is in use by what called this: a FromReply or a ToArg may not use it";
 pub(crate) const SECOND_BATCH: &str = "another batch is open on this connection";
-const GONE: &str = "the reply has been taken or given up";
+pub(super) const GONE: &str = "the reply has been taken or given up";
 pub(crate) const EMPTY: &str = "an empty list where the server needs at least one element";
 pub(crate) const TOO_LONG: &str = "an argument is longer than 512 MiB";

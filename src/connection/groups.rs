@@ -41,6 +41,8 @@ pub(super) struct Group {
     pub(super) queued: u32,
     /// The commands that it refused, in order.
     pub(super) refused: Vec<(u32, Error)>,
+    /// Keys are watched for it, and so it belongs to one connection.
+    pub(super) watched: bool,
 }
 
 impl Group {
@@ -97,6 +99,7 @@ impl Groups {
             multi_error: None,
             queued: 0,
             refused: Vec::new(),
+            watched: false,
         };
         match self.free.pop() {
             Some(id) => {
@@ -139,6 +142,38 @@ impl Groups {
                 self.tidy(id);
             }
         }
+    }
+
+    /// What `look` finds in the transactions on the wire, given the places of MULTI and EXEC, and whether keys are watched
+    /// for it.
+    pub(super) fn on_wire<T>(&mut self, look: impl Fn(u64, u64, bool) -> Option<T>) -> Vec<T> {
+        let groups = self.on_wire.iter().filter_map(|id| self.slots.get(*id as usize)?.as_ref());
+        let committed = groups.filter_map(|group| match group.state {
+            State::Committed { multi } => look(multi, group.exec(multi), group.watched),
+            _ => None,
+        });
+        committed.collect()
+    }
+
+    /// Fails those transactions on the wire for which `lost`, given the places of MULTI and EXEC, has an error. Returns the
+    /// errors of those whose commit nobody waits for.
+    pub(super) fn lose(&mut self, lost: impl Fn(u64, u64) -> Option<Error>) -> Vec<Error> {
+        let mut unseen = Vec::new();
+        for id in std::mem::take(&mut self.on_wire) {
+            let Some(group) = self.get(id) else { continue };
+            let State::Committed { multi } = group.state else { continue };
+            match lost(multi, group.exec(multi)) {
+                None => self.on_wire.push_back(id),
+                Some(error) => {
+                    if group.commit_detached {
+                        unseen.push(error.clone());
+                    }
+                    group.state = State::Failed(error);
+                    self.tidy(id);
+                }
+            }
+        }
+        unseen
     }
 
     fn tidy(&mut self, id: u32) {

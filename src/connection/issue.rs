@@ -255,7 +255,7 @@ impl Connection {
     }
 }
 
-const UNWATCH: &[u8] = b"*1\r\n$7\r\nUNWATCH\r\n";
+pub(super) const UNWATCH: &[u8] = b"*1\r\n$7\r\nUNWATCH\r\n";
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
@@ -293,7 +293,7 @@ impl Engine {
 
     pub(super) fn end_watch(&mut self, sent: bool) {
         self.watching = false;
-        if !sent && self.lost.is_none() {
+        if !sent && self.is_up() {
             self.unwatch();
         }
     }
@@ -369,6 +369,7 @@ impl Engine {
         }
         let size = u64::from(group.size);
         group.state = State::Committed { multi: issued };
+        group.watched = watch.is_some();
         let detached = std::mem::take(&mut group.detached);
         self.groups.committed(id);
         self.output.append(MULTI);

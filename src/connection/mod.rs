@@ -10,9 +10,11 @@ mod groups;
 mod handshake;
 mod input;
 mod issue;
+mod lost;
 mod output;
 pub(crate) mod place;
 mod queue;
+mod reconnect;
 mod settle;
 mod stats;
 mod stream;
@@ -23,16 +25,15 @@ mod wait;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::time::Instant;
 
-pub use config::{Config, IntoConfig, Protocol, SendWhen};
+pub use config::{Config, Credentials, IntoConfig, Protocol, SendWhen};
 pub(crate) use deadline::Deadline;
 pub(crate) use elements::{Begun, Rest};
 pub(crate) use engine::TOO_LONG;
 use engine::{BUSY, Engine};
 pub(crate) use issue::{Encoded, unwritten};
+pub use reconnect::Reconnect;
 pub use stats::Stats;
-use stream::Stream;
 pub(crate) use table::Effect;
 
 use crate::error::{Error, Result};
@@ -92,6 +93,18 @@ pub struct Connection {
     ended: Cell<Ended>,
 }
 
+/// Whether there is a server at the other end.
+#[derive(Debug)]
+enum Link {
+    Up,
+    /// The connection is being taken apart.
+    Breaking,
+    /// It will be made again when something is wanted of it.
+    Down(reconnect::Down),
+    /// It will never be made again.
+    Broken,
+}
+
 /// What is still to be done for guards that are gone: see [`Connection::with_guards`].
 #[derive(Clone, Copy, Default)]
 struct Ended {
@@ -114,19 +127,7 @@ impl Connection {
     pub fn open(config: impl IntoConfig) -> Result<Connection> {
         let config = config.into_config()?;
         let time = config.connect_timeout;
-        let start = Instant::now();
-        let stream = Stream::connect(&config, start + time).map_err(|error| match error.kind() {
-            std::io::ErrorKind::TimedOut => Error::Timeout,
-            kind => std::io::Error::new(kind, format!("cannot connect to {}: {error}", config.endpoint)).into(),
-        })?;
-        let mut engine = Engine::new(config, stream);
-        let mut deadline = Deadline::new(Some(time.saturating_sub(start.elapsed())));
-        engine.handshake(&mut deadline).map_err(|error| match error {
-            // There is no connection yet that could be lost.
-            Error::ConnectionLost(lost) => lost.cause().clone(),
-            error => error,
-        })?;
-        engine.opened();
+        let engine = Engine::connect(config, time)?;
         Ok(Connection { engine: RefCell::new(engine), ended: Cell::default() })
     }
 
@@ -191,7 +192,7 @@ impl Connection {
     /// Whether the connection is of no more use: every command gives an error from now on. Never blocks, and does not
     /// ask the operating system: a connection that the server has closed is noticed when something is written or read.
     pub fn is_broken(&self) -> bool {
-        self.with(|engine| engine.check().is_err()).unwrap_or(false)
+        self.with(|engine| !engine.is_up()).unwrap_or(false)
     }
 
     /// What the connection has done so far.

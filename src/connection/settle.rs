@@ -149,7 +149,7 @@ impl Engine {
 
     /// Lets a waiting handle take the fast path again, or keeps it from it.
     pub(super) fn refresh_head(&mut self) {
-        let ordinary = self.streaming.is_none() && self.selects.is_empty() && self.lost.is_none();
+        let ordinary = self.streaming.is_none() && self.selects.is_empty() && self.is_up() && self.next >= self.holes;
         self.head = if ordinary { self.next } else { place::NONE };
     }
 
@@ -185,8 +185,11 @@ impl Engine {
     /// Reads and settles everything before this place.
     pub(super) fn settle_until(&mut self, place: u64, deadline: &mut Deadline) -> Result<()> {
         while self.next < place {
-            if !self.settle_one()? {
-                self.fill(deadline)?;
+            let step = self.settle_one().and_then(|settled| if settled { Ok(()) } else { self.fill(deadline) });
+            match step {
+                // What was lost by a break says so itself, and what was kept goes on.
+                Err(error) if matches!(error, Error::Timeout) || self.is_broken() => return Err(error),
+                _ => {}
             }
         }
         Ok(())
@@ -324,12 +327,13 @@ impl Engine {
             Resolved::Place(place) => place,
             Resolved::Committed => return Ok(Arrived::Stored(Stored::from_slice(b"+OK\r\n"))),
         };
-        if place >= self.next && self.lost.is_none() {
+        while place >= self.next && !self.is_lost(place) {
             let deadline = self.deadline(place, deadline);
             match self.arrive_at_head(place, deadline) {
                 Ok(arrived) => return Ok(arrived),
                 Err(Error::Timeout) => return Err(WaitError::Timeout(())),
-                // What broke the connection on the way may have come behind this very reply.
+                // What broke the connection on the way may have come behind this very reply, or the command may yet be sent
+                // on another one.
                 Err(_) => {}
             }
         }
@@ -371,7 +375,7 @@ impl Engine {
             Place::Member { group, index } => (group, index),
         };
         if let Some(exec) = self.groups.get(id).and_then(|group| group.exec_place())
-            && self.lost.is_none()
+            && !self.is_broken()
         {
             let deadline = self.deadline(exec, deadline);
             // A broken connection is told below.
@@ -402,7 +406,10 @@ impl Engine {
 
     /// Whether a wait would not block, found out without blocking. On a broken connection it would not.
     pub(super) fn is_ready(&mut self, place: u64) -> bool {
-        self.look_for(place).unwrap_or(true)
+        match self.look_for(place) {
+            Ok(ready) => ready,
+            Err(_) => !self.is_outstanding(place),
+        }
     }
 
     fn look_for(&mut self, place: u64) -> Result<bool> {
@@ -422,7 +429,7 @@ impl Engine {
         };
         for _ in 0..READS {
             while self.next < place && self.settle_one()? {}
-            if place < self.next || self.lost.is_some() {
+            if place < self.next || self.is_lost(place) {
                 return Ok(true);
             }
             if place == self.next {
@@ -435,6 +442,8 @@ impl Engine {
                     return Ok(true);
                 }
             }
+            let mut deadline = Deadline::new(self.config.timeout);
+            self.up(&mut deadline)?;
             self.try_flush()?;
             self.input.make_room(usize::MAX);
             if !self.read_now()? {

@@ -45,6 +45,11 @@ pub struct Stats {
     pub stored: u64,
     /// Errors of replies that nobody looked at, since [`sync`](crate::Connection::sync) last handed one out.
     pub unseen_errors: u64,
+    /// How often the connection was made again: see [`Reconnect`](crate::Reconnect).
+    pub reconnects: u64,
+    /// Commands that were sent again on a later connection because their caller allows it:
+    /// see [`Connection::idempotent`](crate::Connection::idempotent).
+    pub resent: u64,
     /// Push messages (RESP3) that came unasked.
     pub pushes: u64,
 }

@@ -53,11 +53,20 @@ impl Engine {
 
     /// Writes everything. While the socket takes nothing, what arrives is read, so that a server that first wants its
     /// replies taken goes on.
+    ///
+    /// What could not be written because the connection broke is written to the next one, if the policy wants one.
     pub(super) fn flush(&mut self, deadline: &mut Deadline) -> Result<()> {
-        while !self.try_flush()? {
-            self.wait_for_either(deadline)?;
+        loop {
+            if self.output.is_empty() && !self.is_broken() {
+                return Ok(());
+            }
+            self.up(deadline)?;
+            let step = self.try_flush().and_then(|done| if done { Ok(()) } else { self.wait_for_either(deadline) });
+            match step {
+                Err(error) if matches!(error, Error::Timeout) || self.is_broken() => return Err(error),
+                _ => {}
+            }
         }
-        Ok(())
     }
 
     /// Waits until the socket takes bytes or has some, and reads these.
@@ -115,7 +124,7 @@ impl Engine {
 
     /// Sends everything and waits until bytes arrive. The frame at the front is not whole, so the buffer may grow for it.
     pub(super) fn fill(&mut self, deadline: &mut Deadline) -> Result<()> {
-        self.check()?;
+        self.up(deadline)?;
         let before = self.stats.bytes_read;
         loop {
             let written = self.try_flush()?;

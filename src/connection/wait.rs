@@ -237,6 +237,11 @@ impl Connection {
         self.with(|engine| engine.peek_element(place, deadline))?
     }
 
+    /// Gives up a multi-bulk that has been entered, without I/O.
+    pub(crate) fn leave_elements(&self, place: u64) {
+        let _ = self.with(|engine| engine.leave_elements(place));
+    }
+
     /// Gives elements back that are too few.
     pub(crate) fn put_back(&self, place: u64, rest: Rest) -> Result<()> {
         self.with(|engine| engine.put_back(place, rest))

@@ -281,8 +281,8 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
 
     /// Lets what is left be skipped.
     fn give_up(&mut self) {
-        if matches!(std::mem::replace(&mut self.state, State::Done), State::Unread | State::Begun { .. }) {
-            self.conn.detach(self.place);
+        if let State::Begun { .. } = std::mem::replace(&mut self.state, State::Done) {
+            self.conn.leave_elements(self.place);
         }
     }
 
@@ -308,7 +308,7 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
             }
             if aside.elements > 0 {
                 // Half of a pair: the other half is on the wire, or has been moved aside since.
-                let half = Rest { bytes: aside.bytes.split_off(*taken), elements: aside.elements };
+                let half = Rest { bytes: aside.bytes.split_off(*taken), elements: aside.elements, ..Rest::default() };
                 aside.elements = 0;
                 self.conn.put_back(self.place, half)?;
             }
@@ -439,8 +439,10 @@ impl<T: FromReply> Elements<T> for MultiBulk<'_, T> {
 
 impl<T> Drop for MultiBulk<'_, T> {
     fn drop(&mut self) {
-        if matches!(self.state, State::Unread | State::Begun { .. }) {
-            self.conn.detach(self.place);
+        match self.state {
+            State::Unread => self.conn.detach(self.place),
+            State::Begun { .. } => self.conn.leave_elements(self.place),
+            State::Nil | State::Done => {}
         }
     }
 }

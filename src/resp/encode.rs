@@ -175,7 +175,7 @@ pub(crate) fn commands_before(bytes: &[u8], end: usize) -> (u64, usize) {
 }
 
 /// Where the command that begins at `pos` ends.
-fn command_end(bytes: &[u8], pos: usize) -> Option<usize> {
+pub(crate) fn command_end(bytes: &[u8], pos: usize) -> Option<usize> {
     let (count, mut pos) = number(bytes, pos + 1)?;
     for _ in 0..count {
         let (n, start) = number(bytes, pos + 1)?;

@@ -1,0 +1,288 @@
+//! The end of a connection: which commands are lost, and which are kept for the next one.
+
+use std::collections::VecDeque;
+use std::io;
+
+use super::Link;
+use super::engine::Engine;
+use super::output::Output;
+use super::place;
+use super::queue::Mark;
+use super::reconnect::Down;
+use crate::error::{ConnectionLost, Error, Result, Sent};
+use crate::resp::{Scanner, encode};
+
+/// How many breaks are told apart; what was lost by older ones is taken for one loss.
+const LOSSES: usize = 64;
+
+/// How often a command that may be is sent again.
+const RESENDS: u8 = 3;
+
+/// What is known of places whose replies will never come.
+#[derive(Debug)]
+pub(super) struct Loss {
+    pub(super) from: u64,
+    /// The place behind the last one. Those in between that were kept are not lost.
+    pub(super) until: u64,
+    /// The command of this place, and all after it, had not been written whole.
+    pub(super) unsent: u64,
+    /// A part of that command had been.
+    pub(super) partly: bool,
+    pub(super) cause: Error,
+}
+
+/// A command that its caller allows to be sent more than once.
+#[derive(Debug)]
+pub(super) struct Idempotent {
+    place: u64,
+    bytes: Vec<u8>,
+    /// How often it may yet be sent again.
+    resends: u8,
+    /// It may have been run already.
+    sent: bool,
+}
+
+/// A command that is kept when a connection breaks.
+struct Kept {
+    place: u64,
+    /// The place of the command behind it.
+    next: u64,
+    bytes: Vec<u8>,
+}
+
+impl Engine {
+    #[inline(always)]
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.link, Link::Up)
+    }
+
+    /// Whether there never will be a connection again.
+    pub(super) fn is_broken(&self) -> bool {
+        matches!(self.link, Link::Broken)
+    }
+
+    /// The error of what cannot be sent, unless the connection works.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.is_up() { Ok(()) } else { Err(self.lost_error(place::NONE)) }
+    }
+
+    /// Whether this place was issued and its reply will never come, although its turn has not come either.
+    pub(super) fn is_lost(&mut self, place: u64) -> bool {
+        if place < self.next || place >= self.issued {
+            return false;
+        }
+        if self.is_broken() {
+            return true;
+        }
+        self.ring.cover(self.next, self.issued);
+        place < self.holes && self.ring.get(place) == Mark::Void
+    }
+
+    /// The error of a place whose reply will never come.
+    pub(super) fn lost_error(&self, place: u64) -> Error {
+        let covering = self.losses.iter().rev().find(|loss| loss.from <= place && place < loss.until);
+        match covering.or(self.losses.back()) {
+            Some(loss) => loss.error(place),
+            None => Error::Refused(super::engine::GONE),
+        }
+    }
+
+    /// The error of a place before the next one whose reply never came.
+    pub(super) fn loss_of(&self, place: u64) -> Option<Error> {
+        let loss = self.losses.iter().rev().find(|loss| loss.from <= place && place < loss.until)?;
+        Some(loss.error(place))
+    }
+
+    pub(super) fn break_with_io(&mut self, error: io::Error) -> Error {
+        self.break_with(error.into())
+    }
+
+    pub(super) fn closed_by_server(&mut self) -> Error {
+        self.break_with_io(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"))
+    }
+
+    /// Ends the connection: for good, or until something is wanted of it again.
+    ///
+    /// What has arrived whole still reaches its handles, and so does what the socket still holds: a server that closes
+    /// often says why just before, while our own write fails first.
+    ///
+    /// Returns the error for whoever found out.
+    #[cold]
+    pub(super) fn break_with(&mut self, cause: Error) -> Error {
+        if !self.is_up() {
+            return self.lost_error(place::NONE);
+        }
+        // Whatever is found on the way out must not begin this again.
+        self.link = Link::Breaking;
+        self.head = place::NONE;
+        self.limit = 0;
+        if matches!(cause, Error::Io(_)) {
+            self.read_the_rest();
+        }
+        while let Ok(true) = self.settle_one() {}
+        let (unsent, partly) = self.sent_before();
+        // A connection that has not brought one reply counts as an attempt that failed.
+        let failed = if self.stats.bytes_read > self.read_before { 0 } else { self.fruitless + 1 };
+        let streaming = self.streaming.as_ref().map(|streaming| streaming.place);
+        let loss = Loss {
+            from: streaming.unwrap_or(self.next).min(self.next),
+            until: self.issued,
+            unsent,
+            partly,
+            cause: cause.clone(),
+        };
+        let policy = &self.config.reconnect;
+        let keep = !policy.is_never();
+        self.link = if keep { Link::Down(Down::new(cause, failed, policy)) } else { Link::Broken };
+        self.lose(loss, keep);
+        self.lost_error(place::NONE)
+    }
+
+    /// The place before which every command has been written whole, and whether a part of its own has been.
+    pub(super) fn sent_before(&self) -> (u64, bool) {
+        let (whole, partly) = self.output.sent();
+        let unsent = self.after_commands(self.flushed, whole);
+        let resent = self.idempotent.iter().rev().find(|command| command.sent).map_or(0, |command| command.place + 1);
+        // A command that was sent on a connection before this one may have run.
+        if resent > unsent { (resent, false) } else { (unsent, partly) }
+    }
+
+    /// Takes the places of a loss out of the queue, all but those that can be kept.
+    pub(super) fn lose(&mut self, loss: Loss, keep: bool) {
+        let kept = if keep { self.keep() } else { Vec::new() };
+        self.ring.cover(self.next, self.issued);
+        let mut unseen = Vec::new();
+        let mut place = self.next;
+        for command in kept.iter().map(Some).chain([None]) {
+            let end = command.map_or(self.issued, |command| command.place);
+            for lost in place..end {
+                if self.ring.get(lost) == Mark::Detached {
+                    unseen.push(lost);
+                }
+                self.ring.set(lost, Mark::Void, self.next, self.issued);
+                self.holes = lost + 1;
+            }
+            place = command.map_or(self.issued, |command| command.next);
+        }
+        let is_kept = |place| kept.binary_search_by_key(&place, |command: &Kept| command.place).is_ok();
+        let unseen_commits = self.groups.lose(|multi, exec| (!is_kept(multi)).then(|| loss.error(exec)));
+        self.blocking.retain(|(place, _)| is_kept(*place));
+        self.selects.retain(|(place, _)| is_kept(*place));
+        self.secrets.retain(|place| is_kept(*place));
+        self.idempotent.retain(|command| is_kept(command.place));
+        let errors: Vec<_> = unseen.into_iter().map(|place| (place, loss.error(place))).collect();
+        self.note_loss(loss);
+        for (place, error) in errors {
+            self.unseen(place, error);
+        }
+        unseen_commits.into_iter().for_each(|error| self.unseen_anywhere(error));
+
+        self.output = Output::new();
+        self.execs = VecDeque::new();
+        self.flushed = kept.first().map_or(self.issued, |command| command.place);
+        for (index, command) in kept.iter().enumerate() {
+            self.output.append(&command.bytes);
+            let next = kept.get(index + 1).map_or(self.issued, |next| next.place);
+            if next > command.place + 1 {
+                self.execs.push_back((command.place, next - command.place - 1));
+            }
+        }
+        self.gathered = None;
+        self.limit = 0;
+        if keep {
+            // What is left of the old connection is no reply of the next one.
+            self.input.start = self.input.end;
+            self.input.give_back();
+            self.scanner = Scanner::new(false);
+            self.skipping = false;
+        }
+        // What was watched is watched no longer.
+        self.watch_generation += 1;
+        if let Some(streaming) = self.streaming.take() {
+            self.keep_cut(streaming);
+        }
+        while self.next < self.issued && self.ring.get(self.next) == Mark::Void {
+            self.advance();
+        }
+        self.head = place::NONE;
+    }
+
+    /// Remembers a loss for those handles that have not asked yet.
+    fn note_loss(&mut self, loss: Loss) {
+        self.losses.push_back(loss);
+        if self.losses.len() > LOSSES
+            && let Some(oldest) = self.losses.pop_front()
+            && let Some(next) = self.losses.front_mut()
+        {
+            next.from = next.from.min(oldest.from);
+            // To say that a command may have run is never wrong.
+            next.unsent = next.unsent.max(oldest.until);
+        }
+    }
+
+    /// Which commands go to the next connection: those that were not sent, and those that may be sent again, in their
+    /// order.
+    fn keep(&mut self) -> Vec<Kept> {
+        let mut unsent = Vec::new();
+        let (whole, written) = encode::commands_before(&self.output.buf[..self.output.len], self.output.written);
+        let partly = written < self.output.written;
+        let (mut place, mut pos) = (self.after_commands(self.flushed, whole), written);
+        let first_unsent = place;
+        while pos < self.output.len
+            && let Some(end) = encode::command_end(&self.output.buf, pos)
+        {
+            let next = self.after_commands(place, 1);
+            if place > first_unsent || !partly {
+                unsent.push(Kept { place, next, bytes: self.output.buf[pos..end].to_vec() });
+            }
+            (place, pos) = (next, end);
+        }
+        let is_sent = |place| place < first_unsent || (partly && place == first_unsent);
+        let again = self
+            .idempotent
+            .iter()
+            .filter(|command| command.place >= self.next && is_sent(command.place) && command.resends > 0);
+        let again =
+            again.map(|command| Kept { place: command.place, next: command.place + 1, bytes: command.bytes.clone() });
+        let mut kept: Vec<Kept> = again.collect();
+        kept.append(&mut unsent);
+        // Behind a change of state of which nobody knows whether it came about, nothing runs as it was meant to.
+        let cut = self.selects.iter().map(|select| select.0).find(|place| *place >= self.next && is_sent(*place));
+        let split = self.groups.on_wire(|multi, exec, watched| {
+            // A transaction that was begun on the old connection, or watches keys there.
+            (is_sent(multi) || watched).then_some((multi, exec))
+        });
+        kept.retain(|command| {
+            cut.is_none_or(|cut| command.place < cut)
+                && command.bytes != super::issue::UNWATCH
+                && !split.iter().any(|(multi, exec)| (*multi..=*exec).contains(&command.place))
+        });
+        for command in &mut self.idempotent {
+            if is_sent(command.place) && kept.binary_search_by_key(&command.place, |kept| kept.place).is_ok() {
+                command.resends -= 1;
+                command.sent = true;
+                self.stats.resent += 1;
+            }
+        }
+        kept
+    }
+
+    /// Notes that the command just issued, whose encoding begins at `start` of the write buffer, may be sent again.
+    pub(super) fn note_idempotent(&mut self, place: u64, bytes: Vec<u8>) {
+        while self.idempotent.front().is_some_and(|command| command.place < self.next) {
+            self.idempotent.pop_front();
+        }
+        self.idempotent.push_back(Idempotent { place, bytes, resends: RESENDS, sent: false });
+    }
+}
+
+impl Loss {
+    pub(super) fn error(&self, place: u64) -> Error {
+        let sent = match place {
+            _ if place < self.unsent => Sent::Fully,
+            _ if place == self.unsent && self.partly => Sent::Partly,
+            _ => Sent::Unsent,
+        };
+        Error::ConnectionLost(std::sync::Arc::new(ConnectionLost::new(sent, self.cause.clone())))
+    }
+}

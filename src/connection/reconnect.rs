@@ -1,0 +1,271 @@
+//! Dialing again: the policy, and how a connection comes back.
+
+use std::time::{Duration, Instant};
+
+use super::Link;
+use super::deadline::Deadline;
+use super::engine::Engine;
+use super::lost::Loss;
+use super::stream::Stream;
+use crate::error::{Error, Result};
+
+/// Whether a connection that broke is made again, and how patiently: see [`Config::reconnect`](super::Config::reconnect).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use redefer::{Config, Reconnect};
+///
+/// let policy = Reconnect::backoff().attempts(5).max_delay(Duration::from_secs(1));
+/// let config = Config::tcp("127.0.0.1", 6379).reconnect(policy);
+/// # let _ = config;
+/// ```
+///
+/// # What happens
+///
+/// When the connection breaks, handles whose command was written, even in part, get
+/// [`Error::ConnectionLost`](crate::Error::ConnectionLost): it may have run, and is never sent again, unless its caller
+/// has said that it may be, by [`Connection::idempotent`](crate::Connection::idempotent). Commands that were not
+/// written yet keep their places and their handles.
+///
+/// The next call that needs the server dials again: it connects, restores what the old connection had (see below), sends
+/// what was kept, and goes on. Nothing happens in between, since there is no thread in the background. The first attempt
+/// is made at once, later ones after delays that double, each shortened at random by up to half so that many clients do
+/// not come back at the same time. When all attempts have failed, the commands that were kept get
+/// [`Error::ConnectionLost`](crate::Error::ConnectionLost) too, and the connection rests: commands fail at once until the
+/// longest delay has passed, and then one attempt is made for the next of them. The dialing for a command or a wait also
+/// ends with the [response timeout](super::Config::timeout).
+///
+/// An error of the server that another attempt would not change (a wrong password, a user without permission) ends the
+/// attempts.
+///
+/// # What is restored
+///
+/// | state | after the reconnect |
+/// | --- | --- |
+/// | protocol | asked for anew, as at the first time |
+/// | user and password | those of the last successful AUTH, else those of the configuration, else asked from [`Config::credentials`](super::Config::credentials) |
+/// | database | that of the last successful SELECT |
+/// | client name | that of the last successful CLIENT SETNAME |
+/// | READONLY, CLIENT NO-EVICT, CLIENT NO-TOUCH, CLIENT IMPORT-SOURCE, CLIENT CAPA | sent again, if they had succeeded |
+/// | WATCH | gone: a transaction on it is [`Error::Aborted`](crate::Error::Aborted), and one that was committed but not sent is lost |
+/// | CLIENT TRACKING | refused under such a policy: keys that change while there is no connection would go unnoticed |
+/// | scripts, functions | belong to the server and not to the connection |
+/// | subscriptions, MONITOR, CLIENT REPLY | refused on every [`Connection`](crate::Connection) |
+///
+/// If one of these commands was on its way when the connection broke, nobody knows whether it succeeded; what was issued
+/// behind it and not sent yet is lost with it, rather than run in a wrong database or as a wrong user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reconnect {
+    attempts: u32,
+    first_delay: Duration,
+    max_delay: Duration,
+}
+
+impl Reconnect {
+    /// A connection that broke stays broken; every command from then on is an error. The default.
+    #[must_use]
+    pub fn never() -> Self {
+        Reconnect { attempts: 0, ..Reconnect::backoff() }
+    }
+
+    /// Up to 8 attempts, the first at once, the second after up to 50 ms, and then twice as long each time, but at most
+    /// 2 s: about 5 s in all.
+    #[must_use]
+    pub fn backoff() -> Self {
+        Reconnect { attempts: 8, first_delay: Duration::from_millis(50), max_delay: Duration::from_secs(2) }
+    }
+
+    /// How many attempts are made before the commands that were kept are given up. 0 is [`never`](Reconnect::never).
+    #[must_use]
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// The longest delay before the second attempt; before later ones it doubles.
+    #[must_use]
+    pub fn first_delay(mut self, delay: Duration) -> Self {
+        self.first_delay = delay;
+        self
+    }
+
+    /// The longest delay before any attempt, and how long a connection rests after the last one.
+    #[must_use]
+    pub fn max_delay(mut self, delay: Duration) -> Self {
+        self.max_delay = delay;
+        self
+    }
+
+    pub(super) fn is_never(&self) -> bool {
+        self.attempts == 0
+    }
+
+    /// How long to wait after so many attempts have failed.
+    fn delay(&self, failed: u32) -> Duration {
+        let doubled = match failed {
+            0 => return Duration::ZERO,
+            _ => self.first_delay.saturating_mul(1 << (failed - 1).min(16)),
+        };
+        doubled.min(self.max_delay).mul_f64(fastrand::f64().mul_add(0.5, 0.5))
+    }
+}
+
+impl Default for Reconnect {
+    fn default() -> Self {
+        Reconnect::never()
+    }
+}
+
+/// A connection that waits for being made again.
+#[derive(Debug)]
+pub(super) struct Down {
+    /// Why there is no connection: what broke it, or what the last attempt has met with.
+    cause: Error,
+    /// How many connections in a row did not bring a single reply.
+    failed: u32,
+    /// Before this time nothing is tried.
+    not_before: Option<Instant>,
+}
+
+impl Down {
+    pub(super) fn new(cause: Error, failed: u32, policy: &Reconnect) -> Self {
+        let delay = policy.delay(failed);
+        Down { cause, failed, not_before: (!delay.is_zero()).then(|| Instant::now() + delay) }
+    }
+}
+
+impl Engine {
+    /// Makes sure that there is a connection, dialing again if there is none and the policy wants it.
+    #[inline]
+    pub(super) fn up(&mut self, deadline: &mut Deadline) -> Result<()> {
+        if self.is_up() { Ok(()) } else { self.dial_again(deadline) }
+    }
+
+    #[cold]
+    fn dial_again(&mut self, deadline: &mut Deadline) -> Result<()> {
+        loop {
+            let Link::Down(down) = &self.link else { return self.check() };
+            let exhausted = down.failed >= self.config.reconnect.attempts;
+            let pause = down.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
+            if !pause.is_zero() {
+                if exhausted {
+                    return Err(self.give_up());
+                }
+                let left = deadline.left()?.unwrap_or(Duration::MAX);
+                std::thread::sleep(pause.min(left));
+            }
+            let time = deadline.left()?.unwrap_or(Duration::MAX).min(self.config.connect_timeout);
+            match Engine::connect(self.redial_config(), time) {
+                Ok(fresh) => {
+                    self.adopt(fresh);
+                    return Ok(());
+                }
+                Err(error) => {
+                    // An attempt that was cut short by the caller's own deadline says nothing about the server.
+                    if time < self.config.connect_timeout {
+                        deadline.left()?;
+                    }
+                    let hopeless = is_hopeless(&error);
+                    let Link::Down(down) = &mut self.link else { return self.check() };
+                    let attempts = self.config.reconnect.attempts;
+                    down.failed = if hopeless { attempts } else { down.failed.saturating_add(1).min(attempts) };
+                    let exhausted = down.failed == attempts;
+                    let delay = if exhausted {
+                        self.config.reconnect.max_delay
+                    } else {
+                        self.config.reconnect.delay(down.failed)
+                    };
+                    down.not_before = Some(Instant::now() + delay);
+                    down.cause = error;
+                    if exhausted {
+                        return Err(self.give_up());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets go of what was kept: nothing can be sent.
+    fn give_up(&mut self) -> Error {
+        if let Link::Down(down) = &self.link {
+            let (sent, _) = self.sent_before();
+            let loss =
+                Loss { from: self.next, until: self.issued, unsent: sent, partly: false, cause: down.cause.clone() };
+            self.lose(loss, false);
+        }
+        self.lost_error(super::place::NONE)
+    }
+
+    /// What the server is asked for when it is dialled again.
+    fn redial_config(&self) -> super::Config {
+        self.config.clone().protocol(self.wanted)
+    }
+
+    /// Goes on with a new connection.
+    fn adopt(&mut self, fresh: Engine) {
+        let Engine { stream, input, scanner, mut pushes, config, .. } = fresh;
+        self.stream = stream;
+        self.input = input;
+        self.scanner = scanner;
+        self.config.protocol = config.protocol;
+        pushes.drain(..).for_each(|push| self.keep_push(push));
+        if let Link::Down(down) = std::mem::replace(&mut self.link, Link::Up) {
+            self.fruitless = down.failed;
+        }
+        self.read_before = self.stats.bytes_read;
+        self.silent = false;
+        self.wrote = false;
+        self.stats.reconnects += 1;
+        self.refresh_head();
+    }
+
+    /// Connects and agrees with the server on everything, in this time.
+    pub(super) fn connect(mut config: super::Config, time: Duration) -> Result<Engine> {
+        if let Some(ask) = &config.credentials {
+            let credentials = ask()?;
+            (config.user, config.password) = (credentials.user, Some(credentials.password));
+        }
+        let start = Instant::now();
+        let stream = Stream::connect(&config, start + time).map_err(|error| match error.kind() {
+            std::io::ErrorKind::TimedOut => Error::Timeout,
+            kind => std::io::Error::new(kind, format!("cannot connect to {}: {error}", config.endpoint)).into(),
+        })?;
+        let mut engine = Engine::new(config, stream);
+        let mut deadline = Deadline::new(Some(time.saturating_sub(start.elapsed())));
+        engine.handshake(&mut deadline).map_err(|error| match error {
+            // There is no connection yet that could be lost.
+            Error::ConnectionLost(lost) => lost.cause().clone(),
+            error => error,
+        })?;
+        engine.opened();
+        Ok(engine)
+    }
+}
+
+/// Whether another attempt would fare no better.
+fn is_hopeless(error: &Error) -> bool {
+    match error {
+        Error::Config(_) => true,
+        Error::Server(error) => matches!(error.code(), Some("WRONGPASS" | "NOAUTH" | "NOPERM" | "DENIED")),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_the_longest_and_are_shortened_by_up_to_half() {
+        let policy = Reconnect::backoff().first_delay(Duration::from_millis(100)).max_delay(Duration::from_millis(700));
+        assert_eq!(policy.delay(0), Duration::ZERO);
+        for (failed, longest) in [(1, 100), (2, 200), (3, 400), (4, 700), (5, 700), (u32::MAX, 700)] {
+            let longest = Duration::from_millis(longest);
+            for _ in 0..100 {
+                let delay = policy.delay(failed);
+                assert!(delay >= longest / 2 && delay <= longest, "{failed}: {delay:?}");
+            }
+        }
+    }
+}
