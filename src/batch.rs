@@ -101,7 +101,7 @@ impl<'c> Execute for &Batch<'c> {
     fn command<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> Queued<'c, T> {
         let place = match &self.id {
             Ok(_) => {
-                let place = self.conn.issue_named(name, arguments);
+                let place = self.conn.issue_named(name, arguments, false);
                 self.conn.add_to_batch(place);
                 place
             }

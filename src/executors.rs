@@ -3,6 +3,7 @@
 use crate::batch::Batch;
 use crate::commands::*;
 use crate::connection::Connection;
+use crate::idempotent::Idempotent;
 use crate::transaction::Transaction;
 
 macro_rules! on_all {
@@ -27,7 +28,7 @@ macro_rules! on_all {
     )*};
 }
 
-on_all!(&Connection, &Batch<'_>, &Transaction<'_>);
+on_all!(&Connection, &Batch<'_>, &Transaction<'_>, Idempotent<'_>);
 
 // What needs the connection for itself, or changes it.
 impl ScanCommands for &Connection {}

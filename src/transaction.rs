@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::args::{ArgWriter, Arguments, Command, ToArgs};
-use crate::connection::{Connection, Effect, Encoded, TOO_LONG, place, unwritten};
+use crate::connection::{Change, Connection, Effect, Encoded, TOO_LONG, place, unwritten};
 use crate::error::{Error, Result};
 use crate::execute::Execute;
 use crate::reply::{MultiBulk, Queued, Reply};
@@ -259,9 +259,13 @@ impl<'c> Transaction<'c> {
             // In a transaction nothing blocks.
             Effect::Ordinary | Effect::Blocking(_) => Ok(encoded),
             Effect::Refused(why) => Err(Error::Refused(why)),
-            Effect::Barrier | Effect::Database => {
+            Effect::Barrier | Effect::Changes(Change::Database) => {
                 Err(Error::Refused("AUTH and SELECT cannot be part of a transaction: issue them on the connection"))
             }
+            Effect::Changes(_) | Effect::Tracks if self.conn.is_made_again() => Err(Error::Refused(
+                "what a transaction changes of the connection would not be restored by a reconnect: issue it on the connection",
+            )),
+            Effect::Changes(_) | Effect::Tracks => Ok(encoded),
         }))
     }
 

@@ -99,14 +99,14 @@ pub trait ConnectionCommands: Execute {
     ///
     /// [CLIENT NO-EVICT](https://redis.io/docs/latest/commands/client-no-evict/)
     fn client_no_evict(self, on: bool) -> Self::Reply<()> {
-        self.execute(cmd("CLIENT").arg("NO-EVICT").arg(on_off(on)))
+        self.command("CLIENT NO-EVICT", on_off(on))
     }
 
     /// Whether the commands of this connection leave alone how recently and how often a key was used. Since 7.2.
     ///
     /// [CLIENT NO-TOUCH](https://redis.io/docs/latest/commands/client-no-touch/)
     fn client_no_touch(self, on: bool) -> Self::Reply<()> {
-        self.execute(cmd("CLIENT").arg("NO-TOUCH").arg(on_off(on)))
+        self.command("CLIENT NO-TOUCH", on_off(on))
     }
 
     /// Holds the commands of all clients up for this time, rounded up to milliseconds. The reply comes at once; what is
@@ -138,7 +138,7 @@ pub trait ConnectionCommands: Execute {
     ///
     /// [CLIENT SETNAME](https://redis.io/docs/latest/commands/client-setname/)
     fn client_setname(self, name: impl ToArg) -> Self::Reply<()> {
-        self.execute(cmd("CLIENT").arg("SETNAME").arg(name))
+        self.command("CLIENT SETNAME", name)
     }
 
     /// How the server tracks which keys this connection has read. Since 6.2.

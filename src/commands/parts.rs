@@ -1,9 +1,10 @@
 //! What the options of commands are made of: flags, names with values, times.
 
+use std::cell::Cell;
 use std::time::{Duration, SystemTime};
 
 use crate::args::{Arg, ArgWriter, ToArg, ToArgs, ToPairs};
-use crate::connection::TOO_LONG;
+use crate::connection::{EMPTY, TOO_LONG};
 use crate::error::Error;
 use crate::resp::encode;
 
@@ -40,6 +41,31 @@ impl<T: ToArgs> ToArgs for Named<T> {
     }
     fn failure(&self) -> Option<Error> {
         self.1.as_ref().and_then(ToArgs::failure)
+    }
+}
+
+/// A list that may not be empty, for a command that is issued by its name.
+#[derive(Debug)]
+pub(crate) struct AtLeastOne<A> {
+    list: A,
+    written: Cell<bool>,
+}
+
+impl<A> AtLeastOne<A> {
+    pub(crate) fn new(list: A) -> Self {
+        AtLeastOne { list, written: Cell::new(false) }
+    }
+}
+
+impl<A: ToArgs> ToArgs for AtLeastOne<A> {
+    fn write_args(&self, out: &mut ArgWriter<'_>) {
+        let before = out.count();
+        self.list.write_args(out);
+        self.written.set(out.count() > before);
+    }
+    fn failure(&self) -> Option<Error> {
+        let empty = (!self.written.get()).then_some(Error::Argument(EMPTY));
+        self.list.failure().or(empty)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::args::{ArgWriter, Arguments, Block, Command, ToArgs};
 use crate::commands::{Elements, Execute, Handle};
-use crate::connection::Connection;
+use crate::connection::{Connection, Encoded};
 use crate::error::{Error, Result, WaitError};
 use crate::resp::encode;
 use crate::testing::Server;
@@ -99,7 +99,12 @@ impl Execute for &Recorder {
     type Reply<T: FromReply> = Unanswered<T>;
     type MultiBulk<T: FromReply> = Unanswered<T>;
 
-    fn command<T: FromReply>(self, _: &str, _: impl ToArgs) -> Unanswered<T> {
+    fn command<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> Unanswered<T> {
+        let words = Encoded::named(name, arguments).map(|encoded| {
+            let words: Vec<&[u8]> = encode::arguments(&encoded.bytes).collect();
+            shown(&words).join(" ")
+        });
+        *self.sent.borrow_mut() = words.unwrap_or_else(|_| String::from("refused"));
         Unanswered(PhantomData)
     }
 

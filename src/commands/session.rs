@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 
 use crate::args::{ToArg, ToArgs, cmd};
+use crate::commands::parts::AtLeastOne;
 use crate::commands::{Handle, ShutdownOptions, TrackingOptions};
 use crate::error::{Error, Result, Sent};
 use crate::execute::Execute;
@@ -53,7 +54,7 @@ pub trait SessionCommands: Execute {
     ///
     /// [CLIENT CAPA](https://valkey.io/commands/client-capa/)
     fn client_capa(self, capabilities: impl ToArgs) -> Self::Reply<()> {
-        self.execute(cmd("CLIENT").arg("CAPA").args(capabilities))
+        self.command("CLIENT CAPA", AtLeastOne::new(capabilities))
     }
 
     /// Whether the connection brings data from elsewhere to a server in import mode, so that keys do not expire for it.
@@ -61,7 +62,7 @@ pub trait SessionCommands: Execute {
     ///
     /// [CLIENT IMPORT-SOURCE](https://valkey.io/commands/client-import-source/)
     fn client_import_source(self, on: bool) -> Self::Reply<()> {
-        self.execute(cmd("CLIENT").arg("IMPORT-SOURCE").arg(if on { "ON" } else { "OFF" }))
+        self.command("CLIENT IMPORT-SOURCE", if on { "ON" } else { "OFF" })
     }
 
     /// Whether the server tracks the keys that the connection reads, and says when they change. Since 6.0.
@@ -71,14 +72,14 @@ pub trait SessionCommands: Execute {
     ///
     /// [CLIENT TRACKING](https://redis.io/docs/latest/commands/client-tracking/)
     fn client_tracking(self, on: bool) -> Self::Reply<()> {
-        self.execute(cmd("CLIENT").arg("TRACKING").arg(if on { "ON" } else { "OFF" }))
+        self.command("CLIENT TRACKING", if on { "ON" } else { "OFF" })
     }
 
     /// Like [`client_tracking`](SessionCommands::client_tracking) with `true`, and says what is tracked for whom.
     ///
     /// [CLIENT TRACKING](https://redis.io/docs/latest/commands/client-tracking/)
     fn client_tracking_with(self, options: TrackingOptions) -> Self::Reply<()> {
-        self.execute(cmd("CLIENT").arg("TRACKING").arg("ON").options(options))
+        self.command("CLIENT TRACKING ON", options)
     }
 
     /// Lets the connection read from a replica of a cluster, which may lag behind, rather than be sent to its primary.
@@ -86,14 +87,14 @@ pub trait SessionCommands: Execute {
     ///
     /// [READONLY](https://redis.io/docs/latest/commands/readonly/)
     fn readonly(self) -> Self::Reply<()> {
-        self.execute(cmd("READONLY"))
+        self.command("READONLY", ())
     }
 
     /// Takes [`readonly`](SessionCommands::readonly) back. Since 3.0.
     ///
     /// [READWRITE](https://redis.io/docs/latest/commands/readwrite/)
     fn readwrite(self) -> Self::Reply<()> {
-        self.execute(cmd("READWRITE"))
+        self.command("READWRITE", ())
     }
 
     /// Ends the server, as its settings say: see [`shutdown_with`](SessionCommands::shutdown_with).

@@ -73,6 +73,7 @@ pub struct Config {
     pub(crate) protocol: Protocol,
     pub(crate) reconnect: Reconnect,
     pub(crate) credentials: Option<Ask>,
+    pub(crate) idle_check: Duration,
 }
 
 /// What is asked for credentials.
@@ -237,6 +238,7 @@ impl Config {
             protocol: Protocol::Resp3,
             reconnect: Reconnect::never(),
             credentials: None,
+            idle_check: Duration::from_secs(1),
         }
     }
 
@@ -384,6 +386,18 @@ impl Config {
         self
     }
 
+    /// After how much time without a command the connection is looked at before the next one is written: whether the
+    /// server has closed it meanwhile. That costs one system call.
+    ///
+    /// A command that finds the connection closed in this way has not been sent: its handle has
+    /// [`Sent::Unsent`](crate::Sent::Unsent), or with a [`Reconnect`] policy it goes to a new connection.
+    /// [`Duration::ZERO`] looks each time that nothing was outstanding. Defaults to 1 s.
+    #[must_use]
+    pub fn idle_check(mut self, idle: Duration) -> Self {
+        self.idle_check = idle;
+        self
+    }
+
     /// Whether a connection that broke is made again.
     ///
     /// Defaults to [`Reconnect::never`]: every command on a broken connection is an error.
@@ -496,6 +510,7 @@ impl fmt::Debug for Config {
             protocol,
             reconnect,
             credentials,
+            idle_check,
         } = self;
         f.debug_struct("Config")
             .field("endpoint", endpoint)
@@ -516,6 +531,7 @@ impl fmt::Debug for Config {
             .field("protocol", protocol)
             .field("reconnect", reconnect)
             .field("credentials", &credentials.as_ref().map(|_| format_args!("a function")))
+            .field("idle_check", idle_check)
             .finish()
     }
 }

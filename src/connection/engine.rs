@@ -20,6 +20,7 @@ use super::place::{self, Place};
 use super::queue::{Ring, Store};
 use super::stats::Stats;
 use super::stream::Stream;
+use super::table::Change;
 use crate::args::{ArgWriter, Arguments, Block, Command, Unwritten};
 use crate::error::{Error, Result};
 use crate::resp::Scanner;
@@ -61,8 +62,12 @@ pub(crate) struct Engine {
     pub(super) execs: VecDeque<(u64, u64)>,
     /// Blocking commands whose reply has not come.
     pub(super) blocking: VecDeque<(u64, Block)>,
-    /// SELECTs whose reply has not come, and the database each asks for.
-    pub(super) selects: VecDeque<(u64, u32)>,
+    /// Commands that change the connection, and whose reply has not come.
+    pub(super) changes: VecDeque<(u64, Change, Vec<u8>)>,
+    /// The last command of each kind that has changed the connection, but for AUTH and SELECT.
+    pub(super) changed: BTreeMap<Change, Vec<u8>>,
+    /// When the first command of the last busy period was issued.
+    used: Instant,
     /// Commands that carry a secret, and whose late reply may repeat it.
     pub(super) secrets: Vec<u64>,
     /// Push messages, oldest first.
@@ -129,7 +134,9 @@ impl Engine {
             batches: 0,
             execs: VecDeque::new(),
             blocking: VecDeque::new(),
-            selects: VecDeque::new(),
+            changes: VecDeque::new(),
+            changed: BTreeMap::new(),
+            used: Instant::now(),
             secrets: Vec::new(),
             pushes: VecDeque::new(),
             push_bytes: 0,
@@ -252,8 +259,8 @@ impl Engine {
     #[inline(never)]
     pub(super) fn after_issue(&mut self, place: u64) {
         let first = place == self.next;
-        if first && self.input.len() > 0 && self.streaming.is_none() {
-            self.look_at_surplus();
+        if first {
+            self.look_before(place);
         }
         let send = self.output.pending().len() >= self.config.write_batch
             || match self.config.send_when {
@@ -281,6 +288,22 @@ impl Engine {
         }
         if !self.is_up() || self.output.pending().len() >= self.config.write_batch {
             self.limit = 0;
+        }
+    }
+
+    /// What is to be looked at before the first command since nothing was outstanding is sent: whether there is a reply
+    /// that nobody asked for, and after some idle time, whether the server has closed the connection.
+    fn look_before(&mut self, place: u64) {
+        let now = Instant::now();
+        let idle = now.saturating_duration_since(std::mem::replace(&mut self.used, now));
+        let unwritten = self.flushed == place && self.output.written == 0;
+        if idle >= self.config.idle_check && unwritten && self.is_up() {
+            self.input.make_room(usize::MAX);
+            // What it finds out it tells the handles.
+            let _ = self.read_now();
+        }
+        if self.input.len() > 0 && self.streaming.is_none() && self.is_up() {
+            self.look_at_surplus();
         }
     }
 

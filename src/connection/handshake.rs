@@ -134,18 +134,37 @@ impl Engine {
         [info("LIB-NAME", env!("CARGO_PKG_NAME")), info("LIB-VER", env!("CARGO_PKG_VERSION"))]
     }
 
+    /// Brings what an earlier connection had changed back, by the commands that did so.
+    pub(super) fn restore(&mut self, commands: &[Vec<u8>], deadline: &mut Deadline) -> Result<()> {
+        if commands.is_empty() {
+            return Ok(());
+        }
+        let answers = self.exchange_encoded(&commands.concat(), commands.len(), commands.len(), deadline)?;
+        answers.into_iter().try_for_each(|answer| answer.map_err(Error::from))
+    }
+
     /// Writes the commands and reads as many replies. If the connection ends before, and one of the first `needed` replies
     /// was an error, or another one that no command has asked for, that is taken for the reason.
     fn exchange(&mut self, commands: &[Vec<Vec<u8>>], needed: usize, deadline: &mut Deadline) -> Result<Vec<Answer>> {
-        let mut answers = Vec::with_capacity(commands.len());
         let mut bytes = Vec::new();
         for command in commands {
             resp::encode_command(&mut bytes, command);
         }
-        self.output.append(&bytes);
+        self.exchange_encoded(&bytes, commands.len(), needed, deadline)
+    }
+
+    fn exchange_encoded(
+        &mut self,
+        commands: &[u8],
+        count: usize,
+        needed: usize,
+        deadline: &mut Deadline,
+    ) -> Result<Vec<Answer>> {
+        let mut answers = Vec::with_capacity(count);
+        self.output.append(commands);
         // A server that is full says so unasked and closes: our own write may fail before its text is read.
         let written = self.flush(deadline);
-        while answers.len() < commands.len() {
+        while answers.len() < count {
             match self.head_frame() {
                 Ok(Some(n)) => {
                     answers.push(match resp::frame(&self.input.bytes()[..n]) {

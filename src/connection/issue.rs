@@ -6,7 +6,7 @@ use super::engine::{EMPTY, Engine, SECOND_BATCH, TOO_LONG};
 use super::groups::State;
 use super::place;
 use super::queue::Mark;
-use super::table::{Effect, effect};
+use super::table::{Change, Effect, effect};
 use crate::args::{ArgWriter, Arguments, Block, Command, ToArgs, Unwritten};
 use crate::error::{Error, Result};
 use crate::resp::{self, Frame};
@@ -95,8 +95,8 @@ impl Connection {
         issued.unwrap_or(place::BUSY)
     }
 
-    /// Issues a command by its name, unless the queue of replies cannot bear it.
-    pub(crate) fn issue_named(&self, name: &str, arguments: impl ToArgs) -> u64 {
+    /// Issues a command by its name, unless the queue of replies cannot bear it. `idempotent`: it may be sent more than once.
+    pub(crate) fn issue_named(&self, name: &str, arguments: impl ToArgs, idempotent: bool) -> u64 {
         let encoded = Encoded::named(name, arguments);
         self.with(|engine| {
             let mut encoded = match encoded {
@@ -107,10 +107,27 @@ impl Connection {
                 Effect::Ordinary => {}
                 Effect::Refused(why) => return engine.born_failed(Error::Refused(why)),
                 Effect::Barrier => return engine.issue_alone(&encoded.bytes),
-                Effect::Database => return engine.issue_select(&encoded.bytes),
+                Effect::Changes(change) => return engine.issue_change(&encoded.bytes, change),
+                Effect::Tracks if !engine.config.reconnect.is_never() => {
+                    return engine.born_failed(Error::Refused(TRACKS));
+                }
+                Effect::Tracks => {}
                 Effect::Blocking(block) => encoded.block = Some(block),
             }
+            if idempotent {
+                return engine.issue_idempotent(encoded);
+            }
             engine.issue_encoded(&encoded.bytes, encoded.block)
+        })
+        .unwrap_or(place::BUSY)
+    }
+
+    /// Issues a command that may be sent more than once.
+    pub(crate) fn issue_idempotent<A: Arguments>(&self, command: &Command<A>) -> u64 {
+        let encoded = Encoded::of(command);
+        self.with(|engine| match encoded {
+            Ok(encoded) => engine.issue_idempotent(encoded),
+            Err(error) => engine.born_failed(error),
         })
         .unwrap_or(place::BUSY)
     }
@@ -256,6 +273,8 @@ impl Connection {
 }
 
 pub(super) const UNWATCH: &[u8] = b"*1\r\n$7\r\nUNWATCH\r\n";
+const TRACKS: &str = "a connection that is made again after a break would miss what changed meanwhile: use CLIENT TRACKING \
+    without Config::reconnect";
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
@@ -338,20 +357,28 @@ impl Engine {
                 self.born_failed(error.into())
             }
             _ => {
+                self.follow_login(bytes);
                 self.store.put(place, &frame);
                 place
             }
         }
     }
 
-    /// SELECT: when it is acknowledged, the connection's own idea of its database follows.
-    fn issue_select(&mut self, bytes: &[u8]) -> u64 {
-        let argument = resp::encode::arguments(bytes).nth(1).and_then(resp::number::parse_u64);
-        let place = self.issue_encoded(bytes, None);
-        if let (place::Place::Ordinary(place), Some(Ok(database))) =
-            (place::Place::of(place), argument.map(u32::try_from))
+    fn issue_idempotent(&mut self, encoded: Encoded) -> u64 {
+        let place = self.issue_encoded(&encoded.bytes, encoded.block);
+        if !self.config.reconnect.is_never()
+            && let place::Place::Ordinary(place) = place::Place::of(place)
         {
-            self.selects.push_back((place, database));
+            self.note_idempotent(place, encoded.bytes);
+        }
+        place
+    }
+
+    /// A command such as SELECT: when it is acknowledged, the connection's own idea of itself follows.
+    fn issue_change(&mut self, bytes: &[u8], change: Change) -> u64 {
+        let place = self.issue_encoded(bytes, None);
+        if let place::Place::Ordinary(place) = place::Place::of(place) {
+            self.changes.push_back((place, change, bytes.to_vec()));
             self.refresh_head();
         }
         place

@@ -167,7 +167,7 @@ impl Engine {
         let is_kept = |place| kept.binary_search_by_key(&place, |command: &Kept| command.place).is_ok();
         let unseen_commits = self.groups.lose(|multi, exec| (!is_kept(multi)).then(|| loss.error(exec)));
         self.blocking.retain(|(place, _)| is_kept(*place));
-        self.selects.retain(|(place, _)| is_kept(*place));
+        self.changes.retain(|(place, ..)| is_kept(*place));
         self.secrets.retain(|place| is_kept(*place));
         self.idempotent.retain(|command| is_kept(command.place));
         let errors: Vec<_> = unseen.into_iter().map(|place| (place, loss.error(place))).collect();
@@ -247,7 +247,7 @@ impl Engine {
         let mut kept: Vec<Kept> = again.collect();
         kept.append(&mut unsent);
         // Behind a change of state of which nobody knows whether it came about, nothing runs as it was meant to.
-        let cut = self.selects.iter().map(|select| select.0).find(|place| *place >= self.next && is_sent(*place));
+        let cut = self.changes.iter().map(|change| change.0).find(|place| *place >= self.next && is_sent(*place));
         let split = self.groups.on_wire(|multi, exec, watched| {
             // A transaction that was begun on the old connection, or watches keys there.
             (is_sent(multi) || watched).then_some((multi, exec))

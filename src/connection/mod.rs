@@ -29,14 +29,15 @@ use std::fmt;
 pub use config::{Config, Credentials, IntoConfig, Protocol, SendWhen};
 pub(crate) use deadline::Deadline;
 pub(crate) use elements::{Begun, Rest};
-pub(crate) use engine::TOO_LONG;
 use engine::{BUSY, Engine};
+pub(crate) use engine::{EMPTY, TOO_LONG};
 pub(crate) use issue::{Encoded, unwritten};
 pub use reconnect::Reconnect;
 pub use stats::Stats;
-pub(crate) use table::Effect;
+pub(crate) use table::{Change, Effect};
 
 use crate::error::{Error, Result};
+use crate::idempotent::Idempotent;
 use crate::values::{FromReply, Value};
 
 /// A blocking connection to a server.
@@ -127,7 +128,7 @@ impl Connection {
     pub fn open(config: impl IntoConfig) -> Result<Connection> {
         let config = config.into_config()?;
         let time = config.connect_timeout;
-        let engine = Engine::connect(config, time)?;
+        let engine = Engine::connect(config, time, &[])?;
         Ok(Connection { engine: RefCell::new(engine), ended: Cell::default() })
     }
 
@@ -153,6 +154,30 @@ impl Connection {
             }
             run(engine)
         })
+    }
+
+    /// The same connection, for commands that may be sent more than once: with a [`Reconnect`] policy they are sent again
+    /// when the connection breaks before their reply has come, up to three times.
+    ///
+    /// Use it for what does no harm when it runs twice: reading, SET of a value, DEL. Not for INCR or LPUSH: their first
+    /// run may have gone through. Without such a policy it makes no difference.
+    ///
+    /// ```
+    /// # fn main() -> redefer::Result<()> {
+    /// # #[cfg(feature = "testing")] {
+    /// # let server = redefer::testing::Server::start()?;
+    /// # let config = redefer::Config::from_url(server.url())?;
+    /// use redefer::prelude::*;
+    ///
+    /// let conn = Connection::open(config.reconnect(redefer::Reconnect::backoff()))?;
+    /// let name: Option<String> = conn.idempotent().get("name").wait()?;
+    /// # assert_eq!(name, None);
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn idempotent(&self) -> Idempotent<'_> {
+        Idempotent::new(self)
     }
 
     /// Sends everything that has been gathered. Blocks until the operating system has taken it, for at most
@@ -193,6 +218,11 @@ impl Connection {
     /// ask the operating system: a connection that the server has closed is noticed when something is written or read.
     pub fn is_broken(&self) -> bool {
         self.with(|engine| !engine.is_up()).unwrap_or(false)
+    }
+
+    /// Whether it is made again after a break.
+    pub(crate) fn is_made_again(&self) -> bool {
+        self.with(|engine| !engine.config.reconnect.is_never()).unwrap_or(false)
     }
 
     /// What the connection has done so far.

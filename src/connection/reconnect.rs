@@ -155,8 +155,9 @@ impl Engine {
                 let left = deadline.left()?.unwrap_or(Duration::MAX);
                 std::thread::sleep(pause.min(left));
             }
+            let changed: Vec<_> = self.changed.values().cloned().collect();
             let time = deadline.left()?.unwrap_or(Duration::MAX).min(self.config.connect_timeout);
-            match Engine::connect(self.redial_config(), time) {
+            match Engine::connect(self.redial_config(), time, &changed) {
                 Ok(fresh) => {
                     self.adopt(fresh);
                     return Ok(());
@@ -220,8 +221,9 @@ impl Engine {
         self.refresh_head();
     }
 
-    /// Connects and agrees with the server on everything, in this time.
-    pub(super) fn connect(mut config: super::Config, time: Duration) -> Result<Engine> {
+    /// Connects and agrees with the server on everything, in this time, and brings back what `changed` the connection
+    /// before.
+    pub(super) fn connect(mut config: super::Config, time: Duration, changed: &[Vec<u8>]) -> Result<Engine> {
         if let Some(ask) = &config.credentials {
             let credentials = ask()?;
             (config.user, config.password) = (credentials.user, Some(credentials.password));
@@ -233,7 +235,8 @@ impl Engine {
         })?;
         let mut engine = Engine::new(config, stream);
         let mut deadline = Deadline::new(Some(time.saturating_sub(start.elapsed())));
-        engine.handshake(&mut deadline).map_err(|error| match error {
+        let agreed = engine.handshake(&mut deadline).and_then(|()| engine.restore(changed, &mut deadline));
+        agreed.map_err(|error| match error {
             // There is no connection yet that could be lost.
             Error::ConnectionLost(lost) => lost.cause().clone(),
             error => error,

@@ -8,6 +8,7 @@ use super::engine::Engine;
 use super::groups::State;
 use super::place::{self, Place};
 use super::queue::{Mark, Stored};
+use super::table::Change;
 use super::traffic::READS;
 use crate::error::{Error, Result, ServerError, WaitError};
 use crate::resp::{self, Frame, Peek, ProtocolError};
@@ -123,21 +124,33 @@ impl Engine {
     /// Consumes the frame at the front, of this length, and the next place with it.
     pub(super) fn pass(&mut self, n: usize) {
         self.keep_inner_pushes();
-        self.follow_select(n);
+        self.follow_change(n);
         self.input.consume(n);
         self.advance();
     }
 
-    /// If the frame at the front, of this length, is the reply to a SELECT, the database is known from here on.
-    fn follow_select(&mut self, n: usize) {
-        if let Some((place, database)) = self.selects.front().copied()
-            && place == self.next
+    /// If the frame at the front, of this length, acknowledges a change of the connection, that is known from here on.
+    fn follow_change(&mut self, n: usize) {
+        if self.changes.front().is_none_or(|change| change.0 != self.next) {
+            return;
+        }
+        if let Some((_, change, bytes)) = self.changes.pop_front()
+            && let Some(Frame::SimpleString(_)) = resp::frame(&self.input.bytes()[..n])
         {
-            self.selects.pop_front();
-            if matches!(resp::frame(&self.input.bytes()[..n]), Some(Frame::SimpleString(_))) {
-                self.config.database = database;
+            if change != Change::Database {
+                self.changed.insert(change, bytes);
+            } else if let Some(database) = resp::encode::arguments(&bytes).nth(1).and_then(resp::number::parse_u64) {
+                self.config.database = u32::try_from(database).unwrap_or(self.config.database);
             }
         }
+    }
+
+    /// AUTH was acknowledged: this is who the connection is from here on.
+    pub(super) fn follow_login(&mut self, auth: &[u8]) {
+        let mut arguments: Vec<_> = resp::encode::arguments(auth).skip(1).map(<[u8]>::to_vec).collect();
+        self.config.password = arguments.pop();
+        self.config.user = arguments.pop();
+        self.config.credentials = None;
     }
 
     /// Moves on to the next place.
@@ -149,7 +162,7 @@ impl Engine {
 
     /// Lets a waiting handle take the fast path again, or keeps it from it.
     pub(super) fn refresh_head(&mut self) {
-        let ordinary = self.streaming.is_none() && self.selects.is_empty() && self.is_up() && self.next >= self.holes;
+        let ordinary = self.streaming.is_none() && self.changes.is_empty() && self.is_up() && self.next >= self.holes;
         self.head = if ordinary { self.next } else { place::NONE };
     }
 
@@ -208,7 +221,7 @@ impl Engine {
 
     /// Skips a detached reply, or as many `+OK` as there are: a compare and an add for each. `false`: none was whole.
     fn skip_run(&mut self) -> Result<bool> {
-        if !self.scanner.is_idle() || self.skipping || !self.selects.is_empty() {
+        if !self.scanner.is_idle() || self.skipping || !self.changes.is_empty() {
             return self.skip_one();
         }
         let passed = self.pass_run(Mark::Detached, |bytes| bytes.starts_with(b"+OK\r\n"), 5);
@@ -301,7 +314,7 @@ impl Engine {
                 self.unseen(place, error);
             }
             if place.is_some() {
-                self.follow_select(n);
+                self.follow_change(n);
             }
         }
         self.input.consume(n);

@@ -13,10 +13,24 @@ pub(crate) enum Effect {
     Refused(&'static str),
     /// AUTH: every earlier reply is read first, and it is sent alone and waited for.
     Barrier,
-    /// SELECT: what is in force is to be remembered.
-    Database,
+    /// Changes this of the connection, which is to be as it was after a reconnect.
+    Changes(Change),
+    /// Turns on tracking, which does not outlast a connection.
+    Tracks,
     /// It answers once, and may keep the connection waiting until then.
     Blocking(Block),
+}
+
+/// What a command changes of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Change {
+    Database,
+    Name,
+    ReadOnly,
+    NoEvict,
+    NoTouch,
+    ImportSource,
+    Capabilities,
 }
 
 const SUBSCRIBES: Effect = Effect::Refused(
@@ -36,7 +50,8 @@ pub(crate) fn effect<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Effec
     let Some(name) = uppercase(name, &mut upper) else { return Effect::Ordinary };
     match name {
         b"AUTH" => Effect::Barrier,
-        b"SELECT" => Effect::Database,
+        b"SELECT" => Effect::Changes(Change::Database),
+        b"READONLY" | b"READWRITE" => Effect::Changes(Change::ReadOnly),
 
         b"BLPOP" | b"BRPOP" | b"BRPOPLPUSH" | b"BLMOVE" | b"BZPOPMIN" | b"BZPOPMAX" => {
             blocking(arguments.last().and_then(seconds))
@@ -45,9 +60,7 @@ pub(crate) fn effect<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Effec
         b"WAIT" | b"WAITAOF" => blocking(arguments.last().and_then(millis)),
         b"XREAD" | b"XREADGROUP" => blocking(block_option(arguments).and_then(millis)),
 
-        b"CLIENT" if is(arguments.next(), "REPLY") => {
-            Effect::Refused("CLIENT REPLY leaves replies out; detach handles to ignore theirs")
-        }
+        b"CLIENT" => client(arguments),
         b"CLUSTER" if is(arguments.next(), "SYNCSLOTS") => REPLICATES,
         b"SCRIPT" if is(arguments.next(), "DEBUG") => {
             Effect::Refused("after SCRIPT DEBUG a script does not answer once; use redis-cli --ldb")
@@ -65,6 +78,26 @@ pub(crate) fn effect<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Effec
 }
 
 /// The length of the longest name in the table.
+/// What a subcommand of CLIENT does.
+fn client<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Effect {
+    let subcommand = arguments.next();
+    let changes = [
+        ("SETNAME", Change::Name),
+        ("NO-EVICT", Change::NoEvict),
+        ("NO-TOUCH", Change::NoTouch),
+        ("IMPORT-SOURCE", Change::ImportSource),
+        ("CAPA", Change::Capabilities),
+    ];
+    if is(subcommand, "REPLY") {
+        Effect::Refused("CLIENT REPLY leaves replies out; detach handles to ignore theirs")
+    } else if is(subcommand, "TRACKING") && is(arguments.next(), "ON") {
+        Effect::Tracks
+    } else {
+        let change = changes.into_iter().find(|(name, _)| is(subcommand, name));
+        change.map_or(Effect::Ordinary, |(_, change)| Effect::Changes(change))
+    }
+}
+
 const LONGEST: usize = "SUNSUBSCRIBE".len();
 
 /// `name` in capitals, if it is not longer than all names in the table.
@@ -206,7 +239,24 @@ mod tests {
     fn auth_and_select_are_told_apart() {
         assert_eq!(in_every_case("AUTH secret"), Effect::Barrier);
         assert_eq!(in_every_case("AUTH user secret"), Effect::Barrier);
-        assert_eq!(in_every_case("SELECT 1"), Effect::Database);
+        assert_eq!(in_every_case("SELECT 1"), Effect::Changes(Change::Database));
+    }
+
+    #[test]
+    fn what_changes_the_connection_is_followed() {
+        for (command, change) in [
+            ("READONLY", Change::ReadOnly),
+            ("READWRITE", Change::ReadOnly),
+            ("CLIENT SETNAME a", Change::Name),
+            ("CLIENT NO-EVICT ON", Change::NoEvict),
+            ("CLIENT NO-TOUCH OFF", Change::NoTouch),
+            ("CLIENT IMPORT-SOURCE ON", Change::ImportSource),
+            ("CLIENT CAPA redirect", Change::Capabilities),
+        ] {
+            assert_eq!(in_every_case(command), Effect::Changes(change), "{command}");
+        }
+        assert_eq!(in_every_case("CLIENT TRACKING ON BCAST"), Effect::Tracks);
+        assert_eq!(in_every_case("CLIENT TRACKING OFF"), Effect::Ordinary);
     }
 
     #[test]

@@ -169,7 +169,7 @@ impl<'c> Execute for &'c Connection {
     type MultiBulk<T: FromReply> = MultiBulk<'c, T>;
 
     fn command<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> Reply<'c, T> {
-        Reply::new(self, self.issue_named(name, arguments))
+        Reply::new(self, self.issue_named(name, arguments, false))
     }
 
     #[inline(always)]

@@ -489,6 +489,20 @@ impl Peer {
         self.socket = None;
     }
 
+    /// Ends the connection, and returns when the client's system knows: from then on a read there finds the end. What the
+    /// client has sent must have been read.
+    pub fn close_known(&mut self) -> io::Result<()> {
+        let socket = self.socket()?;
+        socket.shutdown(Shutdown::Write)?;
+        if let (Some(own), Some(client)) = (socket.local_addr()?.as_socket(), socket.peer_addr()?.as_socket()) {
+            while !end_was_acknowledged(own.port(), client.port())? {
+                thread::yield_now();
+            }
+        }
+        self.close();
+        Ok(())
+    }
+
     /// Closes the connection with a reset. What was sent and not yet received may be lost (TCP only).
     pub fn reset(&mut self) -> io::Result<()> {
         self.socket()?.set_linger(Some(Duration::ZERO))?;
@@ -565,6 +579,22 @@ impl Step {
             _ => None,
         }
     }
+}
+
+/// Whether the other side's system has acknowledged the end of what a TCP connection of the loopback interface sends.
+#[cfg(target_os = "linux")]
+fn end_was_acknowledged(own: u16, other: u16) -> io::Result<bool> {
+    const FIN_WAIT2: &str = "05";
+    let connections = std::fs::read_to_string("/proc/net/tcp")?;
+    let (own, other) = (format!(":{own:04X}"), format!(":{other:04X}"));
+    Ok(connections.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>()).any(
+        |fields| matches!(fields[..], [_, from, to, FIN_WAIT2, ..] if from.ends_with(&own) && to.ends_with(&other)),
+    ))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn end_was_acknowledged(_: u16, _: u16) -> io::Result<bool> {
+    Ok(true)
 }
 
 /// Two ends of a gate, to keep a test and its script in step without waiting for time to pass: each
