@@ -14,6 +14,8 @@ mod error;
 mod execute;
 mod executors;
 mod idempotent;
+#[cfg(feature = "r2d2")]
+pub mod pool;
 pub mod prelude;
 mod reply;
 pub mod resp;

@@ -343,6 +343,12 @@ impl Engine {
         place::failed(number)
     }
 
+    /// Nobody holds the handle of a failed command any more.
+    #[cfg(feature = "r2d2")]
+    pub(super) fn forget_failures(&mut self) {
+        self.failures.clear();
+    }
+
     pub(super) fn take_failure(&mut self, number: u64) -> Error {
         self.failures.remove(&number).unwrap_or(Error::Refused(GONE))
     }

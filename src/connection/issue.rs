@@ -111,7 +111,7 @@ impl Connection {
                 Effect::Tracks if !engine.config.reconnect.is_never() => {
                     return engine.born_failed(Error::Refused(TRACKS));
                 }
-                Effect::Tracks => {}
+                Effect::Tracks => return engine.issue_change(&encoded.bytes, Change::Tracking),
                 Effect::Blocking(block) => encoded.block = Some(block),
             }
             if idempotent {
@@ -375,7 +375,7 @@ impl Engine {
     }
 
     /// A command such as SELECT: when it is acknowledged, the connection's own idea of itself follows.
-    fn issue_change(&mut self, bytes: &[u8], change: Change) -> u64 {
+    pub(super) fn issue_change(&mut self, bytes: &[u8], change: Change) -> u64 {
         let place = self.issue_encoded(bytes, None);
         if let place::Place::Ordinary(place) = place::Place::of(place) {
             self.changes.push_back((place, change, bytes.to_vec()));

@@ -14,6 +14,8 @@ mod lost;
 mod output;
 pub(crate) mod place;
 mod queue;
+#[cfg(feature = "r2d2")]
+mod reclaim;
 mod reconnect;
 mod settle;
 mod stats;
@@ -166,7 +168,7 @@ impl Connection {
     /// # fn main() -> redefer::Result<()> {
     /// # #[cfg(feature = "testing")] {
     /// # let server = redefer::testing::Server::start()?;
-    /// # let config = redefer::Config::from_url(server.url())?;
+    /// # let config = redefer::Config::from_url(&server.url())?;
     /// use redefer::prelude::*;
     ///
     /// let conn = Connection::open(config.reconnect(redefer::Reconnect::backoff()))?;
@@ -223,6 +225,19 @@ impl Connection {
     /// Whether it is made again after a break.
     pub(crate) fn is_made_again(&self) -> bool {
         self.with(|engine| !engine.config.reconnect.is_never()).unwrap_or(false)
+    }
+
+    /// Whether the server has closed the connection, found out without waiting.
+    #[cfg(feature = "r2d2")]
+    pub(crate) fn look_for_close(&mut self) -> Result<()> {
+        self.engine.get_mut().look_for_close()
+    }
+
+    /// Makes the connection as it was when it was opened as `home` says, or says that it cannot be.
+    #[cfg(feature = "r2d2")]
+    pub(crate) fn reclaim(&mut self, home: &Config) -> Result<()> {
+        let ended = self.ended.take();
+        self.engine.get_mut().reclaim(home, ended.watch)
     }
 
     /// What the connection has done so far.

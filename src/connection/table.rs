@@ -31,6 +31,7 @@ pub(crate) enum Change {
     NoTouch,
     ImportSource,
     Capabilities,
+    Tracking,
 }
 
 const SUBSCRIBES: Effect = Effect::Refused(
