@@ -356,6 +356,26 @@ mod tests {
     }
 
     #[test]
+    fn the_key_comes_first() {
+        for (words, want) in [
+            (sent(|on| on.hdel("h", ["a", "b"])), "HDEL [h] a b"),
+            (sent(|on| on.hexists("h", "a")), "HEXISTS [h] a"),
+            (sent(|on| on.hget::<String>("h", "a")), "HGET [h] a"),
+            (sent(|on| on.hgetall::<String, String>("h")), "HGETALL [h]"),
+            (sent(|on| on.hincrby("h", "a", 2)), "HINCRBY [h] a 2"),
+            (sent(|on| on.hincrbyfloat("h", "a", 0.5)), "HINCRBYFLOAT [h] a 0.5"),
+            (sent(|on| on.hkeys::<String>("h")), "HKEYS [h]"),
+            (sent(|on| on.hlen("h")), "HLEN [h]"),
+            (sent(|on| on.hmget::<String>("h", ["a", "b"])), "HMGET [h] a b"),
+            (sent(|on| on.hsetnx("h", "a", 1)), "HSETNX [h] a 1"),
+            (sent(|on| on.hstrlen("h", "a")), "HSTRLEN [h] a"),
+            (sent(|on| on.hvals::<String>("h")), "HVALS [h]"),
+        ] {
+            assert_eq!(words, want);
+        }
+    }
+
+    #[test]
     fn fields_are_counted() {
         let lt = ExpireCondition::Lt;
         for (words, want) in [

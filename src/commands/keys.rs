@@ -440,7 +440,22 @@ mod tests {
         assert_eq!(sent(|on| on.del(Vec::<String>::new())), "refused");
         assert_eq!(sent(|on| on.keys::<String>("*")), "KEYS *");
         assert_eq!(sent(|on| on.rename("a", "b")), "RENAME [a] [b]");
-        assert_eq!(sent(|on| on.object_encoding("a")), "OBJECT ENCODING [a]");
+        assert_eq!(sent(|on| on.renamenx("a", "b")), "RENAMENX [a] [b]");
+        for (words, want) in [
+            (sent(|on| on.dump("a")), "DUMP [a]"),
+            (sent(|on| on.expiretime("a")), "EXPIRETIME [a]"),
+            (sent(|on| on.object_encoding("a")), "OBJECT ENCODING [a]"),
+            (sent(|on| on.object_freq("a")), "OBJECT FREQ [a]"),
+            (sent(|on| on.object_idletime("a")), "OBJECT IDLETIME [a]"),
+            (sent(|on| on.object_refcount("a")), "OBJECT REFCOUNT [a]"),
+            (sent(|on| on.persist("a")), "PERSIST [a]"),
+            (sent(|on| on.pexpiretime("a")), "PEXPIRETIME [a]"),
+            (sent(|on| on.pttl("a")), "PTTL [a]"),
+            (sent(|on| on.ttl("a")), "TTL [a]"),
+            (sent(|on| on.type_("a")), "TYPE [a]"),
+        ] {
+            assert_eq!(words, want);
+        }
         assert_eq!(sent(|on| on.object_help()), "OBJECT HELP");
         assert_eq!(sent(|on| on.move_("a", 2)), "MOVE [a] 2");
 

@@ -56,17 +56,22 @@ impl Recorder {
     }
 }
 
+/// Every server there is.
+static SERVERS: LazyLock<Vec<Mutex<(Server, Connection)>>> = LazyLock::new(|| {
+    let started = |program| Server::builder().program(program).start().ok();
+    let opened = |server: Server| {
+        let conn = Connection::open(server.url()).ok()?;
+        Some(Mutex::new((server, conn)))
+    };
+    Server::programs().into_iter().filter_map(started).filter_map(opened).collect()
+});
+
+/// With what the lines begin that say which commands were checked, in the output of the tests.
+const CHECKED: &str = "keys as the server finds them: ";
+
 /// Asks every server there is which arguments of the command are keys: `COMMAND GETKEYS`. Says nothing where there is none, or
 /// none that knows the command.
 fn check_keys(name: &str, arguments: &[u8], keys: &[Range<usize>]) {
-    static SERVERS: LazyLock<Vec<Mutex<(Server, Connection)>>> = LazyLock::new(|| {
-        let started = |program| Server::builder().program(program).start().ok();
-        let opened = |server: Server| {
-            let conn = Connection::open(server.url()).ok()?;
-            Some(Mutex::new((server, conn)))
-        };
-        Server::programs().into_iter().filter_map(started).filter_map(opened).collect()
-    });
     let words: Vec<&[u8]> = encode::bulk_ranges(arguments, 0).map(|range| &arguments[range]).collect();
     let ours: Vec<&[u8]> = keys.iter().map(|range| &arguments[range.clone()]).collect();
     // An option of a newer server may be one argument too many for an older one, but not for all.
@@ -76,6 +81,8 @@ fn check_keys(name: &str, arguments: &[u8], keys: &[Range<usize>]) {
         match server.1.command::<Vec<Vec<u8>>>("COMMAND GETKEYS", (name, words.as_slice())).wait() {
             Ok(theirs) => {
                 assert_eq!(shown(&ours), shown(&theirs), "the keys of {name} {:?}", shown(&words));
+                // On a line of its own, whatever stands before.
+                println!("\n{CHECKED}{name} {}", shown(&words).join(" "));
                 taken = true;
             }
             // A shard channel is no key, and routed like one.
@@ -151,4 +158,53 @@ impl<T> Elements<T> for Unanswered<T> {
         Err(Error::Timeout)
     }
     fn detach(self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::commands::ServerCommands;
+
+    /// Commands with keys that no method of a group sends, and why.
+    const ELSEWHERE: &[(&str, &str)] = &[
+        ("CLUSTERSCAN", "its cursor says to which node it goes, and is no key"),
+        ("RESTORE-ASKING", "has no method"),
+        ("SPUBLISH", "a channel says to which node it goes, and is no key"),
+        ("SSUBSCRIBE", "has no method"),
+        ("SUNSUBSCRIBE", "has no method"),
+        ("WATCH", "is sent by `Connection::watch`"),
+    ];
+
+    /// Tests run in any order, so that none can look at what all have done. They run once more, in a process of their own.
+    #[test]
+    fn the_keys_of_every_command_are_checked() {
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        let again = again.args(["commands::", "--nocapture", "--skip", "the_keys_of_every_command"]).output().unwrap();
+        let output = String::from_utf8_lossy(&again.stdout);
+        assert!(again.status.success(), "{output}");
+        let checked: Vec<&str> = output.lines().filter_map(|line| line.strip_prefix(CHECKED)).collect();
+        let is_checked = |name: &str| {
+            let is_it = |line: &&str| line.strip_prefix(name).is_some_and(|words| words.starts_with(' '));
+            ELSEWHERE.iter().any(|(elsewhere, _)| *elsewhere == name) || checked.iter().any(is_it)
+        };
+
+        let listed = include_str!("../../tests/data/commands.tsv");
+        let listed: BTreeSet<&str> = listed.lines().filter_map(|line| line.split('\t').next()).collect();
+        let mut never = BTreeSet::new();
+        for server in SERVERS.iter() {
+            let server = server.lock().unwrap_or_else(PoisonError::into_inner);
+            let commands = server.1.command_info(()).flat_map(|info| info.unwrap());
+            for info in commands.flat_map(|info| [info.subcommands.clone(), vec![info]].concat()) {
+                let name = info.name.to_uppercase().replace('|', " ");
+                let has_keys = info.first_key != 0 || info.flags.iter().any(|flag| flag == "movablekeys");
+                // Commands of modules are not listed.
+                if has_keys && listed.contains(&*name) && !is_checked(&name) {
+                    never.insert(name);
+                }
+            }
+        }
+        assert!(never.is_empty(), "{} commands have keys that were never checked: {never:?}", never.len());
+    }
 }

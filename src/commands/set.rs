@@ -196,6 +196,7 @@ mod tests {
         assert_eq!(sent(|on| on.srandmember::<String>("k")), "SRANDMEMBER [k]");
         assert_eq!(sent(|on| on.srandmember_count::<String>("k", -3)), "SRANDMEMBER [k] -3");
         assert_eq!(sent(|on| on.srem("k", "a")), "SREM [k] a");
+        assert_eq!(sent(|on| on.sunion::<String>(["a", "b"])), "SUNION [a] [b]");
         assert_eq!(sent(|on| on.sunion::<String>(())), "refused");
         assert_eq!(sent(|on| on.sunionstore("d", ["a"])), "SUNIONSTORE [d] [a]");
     }

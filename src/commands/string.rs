@@ -344,6 +344,32 @@ mod tests {
     }
 
     #[test]
+    fn the_key_comes_first() {
+        for (words, want) in [
+            (sent(|on| on.append("k", "v")), "APPEND [k] v"),
+            (sent(|on| on.decr("k")), "DECR [k]"),
+            (sent(|on| on.decrby("k", 2)), "DECRBY [k] 2"),
+            (sent(|on| on.delex("k")), "DELEX [k]"),
+            (sent(|on| on.delifeq("k", "v")), "DELIFEQ [k] v"),
+            (sent(|on| on.digest("k")), "DIGEST [k]"),
+            (sent(|on| on.get::<String>("k")), "GET [k]"),
+            (sent(|on| on.getdel::<String>("k")), "GETDEL [k]"),
+            (sent(|on| on.getrange::<String>("k", 0, -1)), "GETRANGE [k] 0 -1"),
+            (sent(|on| on.getset::<String>("k", "v")), "GETSET [k] v"),
+            (sent(|on| on.incr("k")), "INCR [k]"),
+            (sent(|on| on.incrby("k", 2)), "INCRBY [k] 2"),
+            (sent(|on| on.incrbyfloat("k", 0.5)), "INCRBYFLOAT [k] 0.5"),
+            (sent(|on| on.set("k", "v")), "SET [k] v"),
+            (sent(|on| on.setnx("k", "v")), "SETNX [k] v"),
+            (sent(|on| on.setrange("k", 1, "v")), "SETRANGE [k] 1 v"),
+            (sent(|on| on.strlen("k")), "STRLEN [k]"),
+            (sent(|on| on.substr::<String>("k", 0, -1)), "SUBSTR [k] 0 -1"),
+        ] {
+            assert_eq!(words, want);
+        }
+    }
+
+    #[test]
     fn options_are_sent_as_the_server_reads_them() {
         let set = SetOptions::new();
         assert_eq!(set_with(set.clone()), "SET [k] v");
