@@ -475,7 +475,7 @@ pub trait StreamCommands: Execute {
     }
 
     /// Like [`xreadgroup`](StreamCommands::xreadgroup), with options: up to so many entries of each stream, or without
-    /// acknowledgement.
+    /// acknowledgement, or with what other consumers have left.
     ///
     /// [XREADGROUP](https://redis.io/docs/latest/commands/xreadgroup/)
     fn xreadgroup_with<K: FromReply, T: FromReply>(
@@ -591,7 +591,7 @@ pub trait BlockingStreamCommands: StreamCommands + Copy {
     }
 
     /// Like [`xreadgroup_block`](BlockingStreamCommands::xreadgroup_block), with options: up to so many entries of each
-    /// stream, or without acknowledgement.
+    /// stream, or without acknowledgement, or with what other consumers have left.
     ///
     /// [XREADGROUP](https://redis.io/docs/latest/commands/xreadgroup/)
     fn xreadgroup_block_with<K: FromReply, T: FromReply>(
@@ -773,6 +773,11 @@ mod tests {
             sent(|on| on.xreadgroup_with::<String, Fields>("g", "c", streams, options)),
             "XREADGROUP GROUP g c COUNT 5 NOACK STREAMS [a] [b] > 1-2"
         );
+        let options = XreadgroupOptions::new().claim(MS / 2).noack().count(5);
+        assert_eq!(
+            sent(|on| on.xreadgroup_with::<String, Fields>("g", "c", streams, options)),
+            "XREADGROUP GROUP g c COUNT 5 CLAIM 1 NOACK STREAMS [a] [b] > 1-2"
+        );
     }
 
     #[test]
@@ -835,6 +840,11 @@ mod tests {
         assert_eq!(
             sent(|on| on.xreadgroup_block_with::<String, Read>("g", "c", streams, MS, options)),
             "XREADGROUP GROUP g c COUNT 2 NOACK BLOCK 1 STREAMS [a] > ~1ms"
+        );
+        let options = XreadgroupOptions::new().claim(Duration::from_secs(3));
+        assert_eq!(
+            sent(|on| on.xreadgroup_block_with::<String, Read>("g", "c", streams, None, options)),
+            "XREADGROUP GROUP g c CLAIM 3000 BLOCK 0 STREAMS [a] > ~"
         );
     }
 

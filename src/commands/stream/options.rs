@@ -423,6 +423,7 @@ impl XreadOptions {
 #[must_use]
 pub struct XreadgroupOptions {
     count: Option<u64>,
+    claim: Option<Duration>,
     noack: bool,
 }
 
@@ -438,14 +439,26 @@ impl XreadgroupOptions {
         self
     }
 
-    /// Takes the entries for acknowledged (NOACK): what the program fails to work on is lost.
+    /// Before entries that were delivered to nobody, takes over those that were delivered to a consumer of the group at
+    /// least this long ago and are not acknowledged, the oldest delivery first (CLAIM, since Redis 8.4); in milliseconds,
+    /// rounded up. Without effect where pending entries are asked for.
+    ///
+    /// The server adds to each entry how long ago it was delivered last, and how many times so far, which is passed over
+    /// here; [`xpending_range`](super::StreamCommands::xpending_range) tells the deliveries, this one included.
+    pub fn claim(mut self, min_idle: Duration) -> Self {
+        self.claim = Some(min_idle);
+        self
+    }
+
+    /// Takes the entries for acknowledged (NOACK): what the program fails to work on is lost. Entries that are
+    /// [claimed](XreadgroupOptions::claim) stay pending.
     pub fn noack(mut self) -> Self {
         self.noack = true;
         self
     }
 
     fn parts(&self) -> impl ToArgs {
-        (Named("COUNT", self.count), Flag("NOACK", self.noack))
+        (Named("COUNT", self.count), Named("CLAIM", self.claim.map(millis)), Flag("NOACK", self.noack))
     }
 }
 
