@@ -4,8 +4,7 @@
 mod support;
 
 use std::collections::HashMap;
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use redefer::Result;
 use redefer::commands::{
@@ -32,15 +31,6 @@ fn is_valkey(server: &Server, least: (u32, u32, u32)) -> bool {
     server.name() == "valkey" && server.version() >= least
 }
 
-fn until(what: &str, mut condition: impl FnMut() -> Result<bool>) -> Result<()> {
-    let start = Instant::now();
-    while !condition()? {
-        assert!(start.elapsed() < Duration::from_secs(30), "still not so: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
-}
-
 fn code<T: std::fmt::Debug>(result: Result<T>) -> String {
     result.unwrap_err().code().unwrap_or("none").to_owned()
 }
@@ -55,7 +45,7 @@ fn one() -> Result<(Private, Connection)> {
     let server = node();
     let conn = support::open(&server);
     conn.cluster_addslotsrange([0..=16_383]).wait()?;
-    until("the cluster is up", || Ok(conn.cluster_info().wait()?.is_ok()))?;
+    support::until("the cluster is up", || Ok(conn.cluster_info().wait()?.is_ok()))?;
     Ok((server, conn))
 }
 
@@ -216,7 +206,7 @@ fn two() -> Result<[(Private, Connection, String); 2]> {
     a.1.cluster_meet("127.0.0.1", b.0.port()).wait()?;
     b.1.cluster_meet_with("127.0.0.1", a.0.port(), a.0.port() + 10_000).wait()?;
     for conn in [&a.1, &b.1] {
-        until("they know each other", || {
+        support::until("they know each other", || {
             let nodes = conn.cluster_nodes().wait()?;
             let known = nodes.len() == 2 && nodes.iter().all(|node| node.connected && !node.has_flag("handshake"));
             Ok(known && conn.cluster_info().wait()?.is_ok())
@@ -234,7 +224,7 @@ fn nodes_know_each_other() -> Result<()> {
     assert!(is_recent(node.pong_received) && node.text.starts_with(&other_id), "{node:?}");
     assert_eq!(nodes.into_iter().find(|node| node.is_myself()).map(|node| node.id), Some(id.clone()));
 
-    until("they are linked both ways", || Ok(conn.cluster_links().wait::<Vec<_>>()?.len() == 2))?;
+    support::until("they are linked both ways", || Ok(conn.cluster_links().wait::<Vec<_>>()?.len() == 2))?;
     let links: Vec<_> = conn.cluster_links().wait()?;
     assert!(links.iter().all(|link| link.node == other_id && is_recent(link.created) && link.other.is_empty()));
     let mut directions: Vec<&str> = links.iter().map(|link| link.direction.as_str()).collect();
@@ -296,20 +286,21 @@ fn a_replica_takes_the_place_of_its_primary() -> Result<()> {
     let follows = |on: &Connection| -> Result<bool> {
         Ok(matches!(on.role().wait()?, Role::Replica { state, .. } if state == "connected"))
     };
-    until("it follows", || follows(&replica))?;
-    until("it is known", || Ok(conn.cluster_replicas(&id).wait::<Vec<_>>()?.len() == 1))?;
+    support::until("it follows", || follows(&replica))?;
+    support::until("it is known", || Ok(conn.cluster_replicas(&id).wait::<Vec<_>>()?.len() == 1))?;
     let replicas: Vec<_> = conn.cluster_replicas(&id).wait()?;
     assert!(replicas[0].is_replica() && replicas[0].id == replica_id);
     assert_eq!((replicas[0].primary.as_deref(), replicas[0].port), (Some(id.as_str()), replica_server.port()));
     assert_eq!(conn.cluster_slaves(&id).wait::<Vec<_>>()?[0].id, replica_id);
-    until("it is in the slots", || Ok(conn.cluster_slots().wait::<Vec<_>>()?[0].replicas.len() == 1))?;
+    support::until("it is in the slots", || Ok(conn.cluster_slots().wait::<Vec<_>>()?[0].replicas.len() == 1))?;
     assert_eq!(conn.cluster_slots().wait::<Vec<_>>()?[0].replicas[0].id, replica_id);
     let shards: Vec<_> = conn.cluster_shards().wait()?;
     assert_eq!((shards.len(), shards[0].nodes.len()), (1, 2));
 
     // Reading from a replica.
     conn.set("k", "v").wait()?;
-    until("it has the key", || Ok(replica.dbsize().wait()? == 1))?;
+    assert_eq!(conn.wait(1, Duration::from_secs(30)).wait()?, 1);
+    assert_eq!(replica.dbsize().wait()?, 1);
     assert_eq!(code(replica.get::<String>("k").wait()), "MOVED");
     replica.readonly().wait()?;
     assert_eq!(replica.get::<String>("k").wait()?, "v");
@@ -317,16 +308,18 @@ fn a_replica_takes_the_place_of_its_primary() -> Result<()> {
     assert_eq!(code(replica.get::<String>("k").wait()), "MOVED");
 
     replica.cluster_failover().wait()?;
-    until("they have changed places", || follows(&conn))?;
+    support::until("they have changed places", || follows(&conn))?;
     // The new primary only votes for those that it knows as its replicas.
-    until("and know it", || {
+    support::until("and know it", || {
         Ok(replica.cluster_replicas(&replica_id).wait::<Vec<_>>().is_ok_and(|all| all.len() == 1))
     })?;
     conn.cluster_failover_with(ClusterFailover::Force).wait()?;
-    until("and back", || follows(&replica))?;
-    until("and know that", || Ok(conn.cluster_replicas(&id).wait::<Vec<_>>().is_ok_and(|all| all.len() == 1)))?;
+    support::until("and back", || follows(&replica))?;
+    support::until("and know that", || {
+        Ok(conn.cluster_replicas(&id).wait::<Vec<_>>().is_ok_and(|all| all.len() == 1))
+    })?;
     replica.cluster_failover_with(ClusterFailover::Takeover).wait()?;
-    until("and again", || follows(&conn))?;
+    support::until("and again", || follows(&conn))?;
 
     if is_valkey(&server, (9, 0, 0)) {
         conn.cluster_replicate_no_one().wait()?;
@@ -348,7 +341,7 @@ fn slots_migrate_with_their_keys() -> Result<()> {
     let slot = conn.cluster_keyslot("k").wait()?;
     conn.set("k", "v").wait()?;
     conn.cluster_migrateslots([SlotMigration::new([slot..=slot, 0..=1], &other_id)]).wait()?;
-    until("they are there", || {
+    support::until("they are there", || {
         Ok(conn.cluster_getslotmigrations().wait::<Vec<_>>()?.iter().all(|migration| migration.state == "success"))
     })?;
     let done = &conn.cluster_getslotmigrations().wait::<Vec<_>>()?[0];

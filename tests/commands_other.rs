@@ -4,7 +4,6 @@
 mod support;
 
 use std::collections::HashMap;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use redefer::commands::{
@@ -24,16 +23,6 @@ fn knows(conn: &Connection, command: &str) -> Result<bool> {
 /// Whether the server is at least this Redis or this Valkey.
 fn is_at_least(server: &Server, redis: (u32, u32, u32), valkey: (u32, u32, u32)) -> bool {
     server.version() >= if server.name() == "valkey" { valkey } else { redis }
-}
-
-/// Waits until a condition holds.
-fn until(what: &str, mut condition: impl FnMut() -> Result<bool>) -> Result<()> {
-    let start = Instant::now();
-    while !condition()? {
-        assert!(start.elapsed() < Duration::from_secs(10), "still not so: {what}");
-        thread::sleep(Duration::from_millis(2));
-    }
-    Ok(())
 }
 
 #[test]
@@ -126,18 +115,18 @@ fn clients_are_killed() -> Result<()> {
     let (_, address, _victim) = victim()?;
     conn.client_kill(&address).wait()?;
     assert_eq!(conn.client_kill(&address).wait().unwrap_err().code(), Some("ERR"));
-    until("killed by its address", || Ok(clients()? == 1))?;
+    support::until("killed by its address", || Ok(clients()? == 1))?;
 
     let (id_of_victim, address, _victim) = victim()?;
     let filter = ClientKillFilter::new().id(id_of_victim).address(address).user("default");
     assert_eq!(conn.client_kill_with(filter.clone().client_type(ClientType::PubSub)).wait()?, 0);
     assert_eq!(conn.client_kill_with(filter.client_type(ClientType::Normal)).wait()?, 1);
-    until("killed by all conditions", || Ok(clients()? == 1))?;
+    support::until("killed by all conditions", || Ok(clients()? == 1))?;
 
     let (.., _victim) = victim()?;
     let local = format!("127.0.0.1:{}", server.port());
     assert_eq!(conn.client_kill_with(ClientKillFilter::new().local_address(local).skip_me(true)).wait()?, 1);
-    until("killed by the address it came to", || Ok(clients()? == 1))?;
+    support::until("killed by the address it came to", || Ok(clients()? == 1))?;
 
     assert_eq!(conn.client_kill_with(ClientKillFilter::new().id(id)).wait()?, 0, "spared by default");
     if is_at_least(&server, (7, 4, 0), (8, 0, 0)) {
@@ -298,17 +287,17 @@ fn blocked_clients_are_unblocked() -> Result<()> {
 
     let popped = other.blpop::<String, String>("none", None);
     other.flush()?;
-    until("unblocked", || conn.client_unblock(id).wait())?;
+    support::until("unblocked", || conn.client_unblock(id).wait())?;
     assert_eq!(popped.wait()?, None);
 
     let popped = other.blpop::<String, String>("none", None);
     other.flush()?;
-    until("unblocked", || conn.client_unblock_with(id, UnblockAnswer::Timeout).wait())?;
+    support::until("unblocked", || conn.client_unblock_with(id, UnblockAnswer::Timeout).wait())?;
     assert_eq!(popped.wait()?, None);
 
     let popped = other.blpop::<String, String>("none", None);
     other.flush()?;
-    until("unblocked", || conn.client_unblock_with(id, UnblockAnswer::Error).wait())?;
+    support::until("unblocked", || conn.client_unblock_with(id, UnblockAnswer::Error).wait())?;
     assert_eq!(popped.wait().unwrap_err().code(), Some("UNBLOCKED"));
     Ok(())
 }
@@ -380,7 +369,8 @@ fn messages_are_sent_and_channels_counted() -> Result<()> {
     let server = support::server();
     let conn = support::open(&server);
     let mut subscriber = subscribe(&server, &["SUBSCRIBE news", "SUBSCRIBE other", "PSUBSCRIBE n*"]);
-    until("subscribed", || Ok(conn.pubsub_numpat().wait()? == 1))?;
+    subscriber.wait_for("n*");
+    assert_eq!(conn.pubsub_numpat().wait()?, 1);
     assert_eq!(conn.publish("news", "a message").wait()?, 2);
     assert_eq!(conn.publish("nobody", "a message").wait()?, 1, "by its pattern");
     assert_eq!(conn.publish("alone", "a message").wait()?, 0);
@@ -394,7 +384,8 @@ fn messages_are_sent_and_channels_counted() -> Result<()> {
     subscriber.wait_for("a message");
 
     let mut shards = subscribe(&server, &["SSUBSCRIBE shard"]);
-    until("subscribed", || Ok(conn.pubsub_shardchannels::<String>().wait::<Vec<_>>()? == ["shard"]))?;
+    shards.wait_for("shard");
+    assert_eq!(conn.pubsub_shardchannels::<String>().wait::<Vec<_>>()?, ["shard"]);
     assert_eq!(conn.spublish("shard", "to the shard").wait()?, 1);
     assert_eq!(conn.pubsub_shardchannels_with::<String>("x*").wait::<Vec<_>>()?, [""; 0]);
     let counts: Vec<(String, i64)> = conn.pubsub_shardnumsub("shard").wait()?;

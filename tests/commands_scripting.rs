@@ -3,8 +3,7 @@
 
 mod support;
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redefer::commands::{FlushMode, FunctionListOptions, FunctionRestorePolicy};
 use redefer::prelude::*;
@@ -23,17 +22,6 @@ redis.register_function{function_name='spin', callback=function() while true do 
 fn has(conn: &Connection, command: &str) -> Result<bool> {
     let info: Vec<Value> = conn.command("COMMAND", ("INFO", command)).wait()?;
     Ok(info.first().is_some_and(|entry| !entry.is_nil()))
-}
-
-/// Calls `done` until it says so.
-#[track_caller]
-fn until(mut done: impl FnMut() -> Result<bool>) -> Result<()> {
-    let start = Instant::now();
-    while !done()? {
-        assert!(start.elapsed() < Duration::from_secs(20), "it never happens");
-        thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }
 
 #[test]
@@ -150,7 +138,7 @@ fn what_runs_too_long_is_shown_and_killed() -> Result<()> {
     let running = conn.fcall::<()>("spin", "k", "x");
     conn.flush()?;
     let mut found = None;
-    until(|| {
+    support::until("it runs", || {
         found = other.function_stats().wait()?.running;
         Ok(found.is_some())
     })?;
@@ -166,7 +154,7 @@ fn what_runs_too_long_is_shown_and_killed() -> Result<()> {
 
     let running = conn.eval::<()>("while true do end", (), ());
     conn.flush()?;
-    until(|| Ok(other.script_kill().wait().is_ok()))?;
+    support::until("killed", || Ok(other.script_kill().wait().is_ok()))?;
     assert!(running.wait().unwrap_err().as_server_error().is_some());
     Ok(())
 }
@@ -238,11 +226,11 @@ fn the_handle_of_a_script_is_polled_dropped_and_given_back() -> Result<()> {
     let conn = support::open(&server);
     let script = Script::new("return ARGV[1]");
     let handle = script.run::<i64>(&conn, (), 7);
-    until(|| handle.is_ready())?;
+    support::until("answered", || handle.is_ready())?;
     assert!(handle.is_ready()?);
     assert_eq!(handle.wait()?, 7);
     let handle = script.run::<i64>(&conn, (), 8);
-    until(|| handle.is_ready())?;
+    support::until("answered", || handle.is_ready())?;
     assert_eq!(handle.wait_timeout(Duration::ZERO).map_err(Error::from)?, 8);
 
     // In both of its states a handle comes back when the time was not enough.

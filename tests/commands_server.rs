@@ -4,8 +4,7 @@
 mod support;
 
 use std::collections::HashMap;
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use redefer::commands::{
     AclDryRun, AclRules, BeginSearch, CommandDocs, CommandFilter, CommandlogKind, FailoverOptions, FindKeys, FlushMode,
@@ -26,16 +25,6 @@ fn knows(conn: &Connection, command: &str) -> Result<bool> {
 fn is_at_least(server: &Server, redis: impl Into<Option<Version>>, valkey: impl Into<Option<Version>>) -> bool {
     let least = if server.name() == "valkey" { valkey.into() } else { redis.into() };
     least.is_some_and(|least| server.version() >= least)
-}
-
-/// Waits until a condition holds.
-fn until(what: &str, mut condition: impl FnMut() -> Result<bool>) -> Result<()> {
-    let start = Instant::now();
-    while !condition()? {
-        assert!(start.elapsed() < Duration::from_secs(20), "still not so: {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T>) -> String {
@@ -149,11 +138,11 @@ fn databases_are_saved() -> Result<()> {
     assert!(conn.lastsave().wait()? >= started);
     assert!(server.dir().join("dump.rdb").exists() || conn.lastsave().wait()? > started);
     conn.bgsave().wait()?;
-    until("saved", || Ok(!busy()?))?;
+    support::until("saved", || Ok(!busy()?))?;
     conn.bgsave_schedule().wait()?;
-    until("saved again", || Ok(!busy()?))?;
+    support::until("saved again", || Ok(!busy()?))?;
     conn.bgrewriteaof().wait()?;
-    until("rewritten", || Ok(!busy()?))?;
+    support::until("rewritten", || Ok(!busy()?))?;
     assert_eq!(conn.bgsave_cancel().wait().unwrap_err().code(), Some("ERR"), "nothing to cancel, or unknown");
     if is_at_least(&server, None, (8, 1, 0)) {
         // While the file is being rewritten, the save waits, and can be taken back.
@@ -161,7 +150,7 @@ fn databases_are_saved() -> Result<()> {
         conn.mset([("a", 1), ("b", 2), ("c", 3)]).wait()?;
         conn.bgsave().wait()?;
         conn.bgsave_cancel().wait()?;
-        until("cancelled", || Ok(!busy()?))?;
+        support::until("cancelled", || Ok(!busy()?))?;
     }
     Ok(())
 }
@@ -556,7 +545,7 @@ fn a_server_follows_another() -> Result<()> {
         Ok(matches!(on.role().wait()?, Role::Replica { state, .. } if state == "connected"))
     };
     replica.replicaof("127.0.0.1", server.port()).wait()?;
-    until("it follows", || follows(&replica))?;
+    support::until("it follows", || follows(&replica))?;
     match replica.role().wait()? {
         Role::Replica { host, port, offset, .. } => {
             assert_eq!((host.as_str(), port), ("127.0.0.1", server.port()));
@@ -564,7 +553,7 @@ fn a_server_follows_another() -> Result<()> {
         }
         other => panic!("{other:?}"),
     }
-    until("it is followed", || {
+    support::until("it is followed", || {
         Ok(matches!(conn.role().wait()?, Role::Master { replicas, .. } if replicas.len() == 1))
     })?;
     match conn.role().wait()? {
@@ -577,18 +566,18 @@ fn a_server_follows_another() -> Result<()> {
     assert_eq!(replica.get::<String>("k").wait()?, "v");
 
     // They change places, and then back.
-    until("caught up", || Ok(conn.wait(1, Duration::from_secs(1)).wait()? == 1))?;
+    assert_eq!(conn.wait(1, Duration::from_secs(30)).wait()?, 1);
     conn.failover_with(FailoverOptions::new().timeout(Duration::from_secs(10))).wait()?;
-    until("they have changed places", || follows(&conn))?;
-    until("and are connected", || Ok(replica.wait(1, Duration::from_secs(1)).wait()? == 1))?;
+    support::until("they have changed places", || follows(&conn))?;
+    assert_eq!(replica.wait(1, Duration::from_secs(30)).wait()?, 1);
     let back = FailoverOptions::new().to("127.0.0.1", server.port()).timeout(Duration::from_secs(10)).force();
     replica.failover_with(back).wait()?;
-    until("and back", || follows(&replica))?;
+    support::until("and back", || follows(&replica))?;
 
     replica.replicaof_no_one().wait()?;
     assert!(matches!(replica.role().wait()?, Role::Master { .. }));
     replica.slaveof("127.0.0.1", server.port()).wait()?;
-    until("it follows again", || follows(&replica))?;
+    support::until("it follows again", || follows(&replica))?;
     replica.slaveof_no_one().wait()?;
     assert_eq!(replica.get::<String>("k").wait()?, "v");
     Ok(())

@@ -9,7 +9,7 @@ pub mod scripted;
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(feature = "testing")]
 use redefer::testing::Server;
@@ -122,6 +122,18 @@ pub fn protocol() -> Option<Protocol> {
 /// Whether tests run in RESP2, for the few whose outcome depends on it.
 pub fn is_resp2() -> bool {
     protocol() == Some(Protocol::Resp2)
+}
+
+/// Asks until it is so, for what nobody is told of by itself. There is no pause between: to ask is a round trip, or a
+/// look at a socket.
+#[track_caller]
+pub fn until(what: &str, mut is_so: impl FnMut() -> redefer::Result<bool>) -> redefer::Result<()> {
+    let start = Instant::now();
+    while !is_so()? {
+        assert!(start.elapsed() < Duration::from_secs(30), "still not so: {what}");
+        thread::yield_now();
+    }
+    Ok(())
 }
 
 /// Runs `work`, and fails the test if it takes longer than `limit`: for what must not hang. The thread that hangs is
