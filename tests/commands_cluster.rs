@@ -133,6 +133,12 @@ fn slots_have_keys() -> Result<()> {
             assert_eq!((least.len(), least[0].1.key_count), (2, 0), "{metric:?}");
         }
         assert_eq!(conn.cluster_slot_stats_by(SlotOrder::by(SlotMetric::KeyCount)).wait::<Vec<_>>()?.len(), 16_384);
+        let by_memory = conn.cluster_slot_stats_by(SlotOrder::by(SlotMetric::MemoryBytes).limit(1).desc());
+        match by_memory.wait::<Vec<_>>() {
+            Ok(most) => assert_eq!(most[0].0, slot),
+            // Only Redis 8.4 has it.
+            Err(error) => assert_eq!(error.code(), Some("ERR")),
+        }
     }
     if knows(&conn, "cluster|flushslot")? {
         conn.cluster_flushslot(slot).wait()?;

@@ -65,7 +65,9 @@ fn keys_expire() -> Result<()> {
     assert_eq!((conn.pttl("k").wait()?, conn.pttl("none").wait()?), (Pttl::NoExpiry, Pttl::Missing));
     assert!(conn.expire("k", MINUTE).wait()? && !conn.expire("none", MINUTE).wait()?);
     assert!(expires(&conn, "k")?);
-    assert!(conn.ttl("k").wait()?.remaining().is_some_and(|time| time <= MINUTE && time > MINUTE / 2));
+    let left = conn.ttl("k").wait()?;
+    assert!(matches!(left, Ttl::In(time) if time <= MINUTE && time > MINUTE / 2), "{left:?}");
+    assert!(left.remaining().is_some_and(|time| left == Ttl::In(time)));
     assert!(conn.persist("k").wait()? && !conn.persist("k").wait()?);
     assert!(conn.pexpire("k", MINUTE).wait()?);
     assert!(expires(&conn, "k")?);
@@ -84,6 +86,7 @@ fn keys_expire() -> Result<()> {
         assert!(conn.expireat_with("k", at, ExpireCondition::Xx).wait()?);
         conn.persist("k").wait()?;
         assert_eq!(conn.pexpiretime("k").wait()?, PexpireTime::NoExpiry);
+        assert_eq!(conn.expiretime("k").wait()?, ExpireTime::NoExpiry);
     }
     assert!(conn.pexpireat("k", SystemTime::UNIX_EPOCH).wait()?);
     assert_eq!(conn.exists("k").wait()?, 0);

@@ -185,9 +185,39 @@ fn clients_are_filtered() -> Result<()> {
         let clients = conn.client_list_with(options.clone()).wait()?;
         assert_eq!(clients.iter().map(|client| client.id).collect::<Vec<_>>(), found, "{options:?}");
     }
-    let filter =
-        ClientKillFilter::new().ids([it.id, 12345]).not_ids([mine.id]).name("other").db(3).not_type(ClientType::PubSub);
-    assert_eq!(conn.client_kill_with(filter).wait()?, 1);
+    // One condition that is not met saves it.
+    let it_if = || ClientKillFilter::new().ids([it.id, 12345]);
+    for filter in [
+        it_if().idle(Duration::from_secs(1000)),
+        it_if().flags("b"),
+        it_if().name("another"),
+        it_if().lib_name("another"),
+        it_if().lib_ver("7"),
+        it_if().db(4),
+        it_if().ip("127.0.0.2"),
+        it_if().not_type(ClientType::Normal),
+        it_if().not_ids([it.id]),
+        it_if().not_user("default"),
+        it_if().not_address(&it.address),
+        it_if().not_local_address(&local),
+        it_if().not_flags("e"),
+        it_if().not_name("other"),
+        it_if().not_lib_name("lib"),
+        it_if().not_lib_ver("77"),
+        it_if().not_db(3),
+        it_if().not_capabilities("r"),
+        it_if().not_ip("127.0.0.1"),
+    ] {
+        assert_eq!(conn.client_kill_with(filter.clone()).wait()?, 0, "{filter:?}");
+    }
+    let me_if = ClientKillFilter::new().ids([mine.id]).skip_me(false);
+    assert_eq!(conn.client_kill_with(me_if.capabilities("r")).wait()?, 0);
+    conn.acl_setuser("another", "on").wait()?;
+    let met = it_if().flags("e").name("other").lib_name("lib").lib_ver("77").db(3);
+    let met = met.capabilities("r").ip("127.0.0.1").not_type(ClientType::PubSub).not_ids([mine.id]).not_user("another");
+    let met = met.not_address(mine.address).not_local_address("127.0.0.1:1").not_flags("b").not_name("another");
+    let met = met.not_lib_name("another").not_lib_ver("7").not_db(4).not_ip("127.0.0.2");
+    assert_eq!(conn.client_kill_with(met).wait()?, 1);
     Ok(())
 }
 

@@ -6,7 +6,9 @@ mod support;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use redefer::commands::{Aggregate, CombineOptions, Extreme, LexBound, ScoreBound, ZaddOptions, ZrangeQuery};
+use redefer::commands::{
+    Aggregate, CombineOptions, Extreme, LexBound, LexRange, ScoreBound, ScoreRange, ZaddOptions, ZrangeQuery,
+};
 use redefer::prelude::*;
 use redefer::{Result, args};
 
@@ -66,8 +68,12 @@ fn members_are_counted_and_looked_up() -> Result<()> {
     assert_eq!(conn.zcount("z", 1..3).wait()?, 2);
     assert_eq!(conn.zcount("z", 1..=3).wait()?, 3);
     assert_eq!(conn.zcount("z", (ScoreBound::Excluded(2.5), ScoreBound::Max)).wait()?, 2);
+    assert_eq!(conn.zcount("z", ScoreRange::new(ScoreBound::Min, ScoreBound::Included(2.5))).wait()?, 2);
     assert_eq!(conn.zlexcount("x", "b".."d").wait()?, 2);
     assert_eq!(conn.zlexcount("x", ..).wait()?, 5);
+    assert_eq!(conn.zlexcount("x", LexRange::new(LexBound::Min, LexBound::Excluded(b"d".to_vec()))).wait()?, 3);
+    assert_eq!(conn.zlexcount("x", LexRange::new(LexBound::Included(b"d".to_vec()), LexBound::Max)).wait()?, 2);
+    assert_eq!(conn.zlexcount("x", (LexBound::included("b"), "d")).wait()?, 3);
     assert_eq!(conn.zscore("z", "b").wait()?, Some(2.5));
     assert_eq!(conn.zscore("z", "none").wait()?, None);
     assert_eq!(conn.zscore("none", "a").wait()?, None);

@@ -69,6 +69,7 @@ fn entries_are_added_with_all_kinds_of_ids() -> Result<()> {
     let far = first.ms + 1_000_000;
     assert_eq!(conn.xadd("x", id(far, 7), HashMap::from([("a", 2)])).wait()?, id(far, 7));
     assert_eq!(conn.xadd("x", NewId::AutoSeq(far), args::each([("a", 3)])).wait()?, id(far, 8));
+    assert_eq!(conn.xadd("exact", NewId::Exact(id(1, 2)), ("a", 1)).wait()?, id(1, 2));
     assert_eq!(conn.xadd("x", NewId::Auto, [("a", 4), ("a", 5)]).wait()?, id(far, 9));
     assert_eq!(conn.xlen("x").wait()?, 4);
     assert_eq!(conn.xlen("none").wait()?, 0);
@@ -224,6 +225,7 @@ fn ranges_are_read_forwards_and_backwards() -> Result<()> {
     assert_eq!(range((id(1, 1)..id(3, 1)).into())?, [1, 2]);
     assert_eq!(range((id(1, 1)..=id(3, 1)).into())?, [1, 2, 3]);
     assert_eq!(range((StreamBound::Excluded(id(1, 1)), StreamBound::Max).into())?, [2, 3]);
+    assert_eq!(range(StreamRange::new(StreamBound::Min, StreamBound::Included(id(2, 1))))?, [1, 2]);
     assert_eq!(range((2..).into())?, [2, 3]);
     assert_eq!(range((1..=2).into())?, [1, 2]);
     assert_eq!(range((1..2).into())?, [1]);
@@ -287,6 +289,8 @@ fn several_streams_are_read() -> Result<()> {
     assert_eq!(read, Some(want));
     assert_eq!(conn.xread::<String, Fields>(("x", id(3, 1))).wait()?, None, "nothing new");
     assert_eq!(conn.xread::<String, Fields>(("x", ReadFrom::New)).wait()?, None);
+    let read: Read<Fields> = conn.xread(("x", ReadFrom::After(id(2, 1)))).wait()?;
+    assert_eq!(read, Some(vec![("x".into(), vec![entry(3, 1, &[("f", "v3")])])]));
     let positions = BTreeMap::from([("x", StreamId::MIN), ("y", StreamId::MIN)]);
     let read: Read<Value> = conn.xread_with(&positions, XreadOptions::new().count(2)).wait()?;
     let counts: Vec<usize> = read.unwrap_or_default().iter().map(|(_, entries)| entries.len()).collect();
@@ -317,7 +321,7 @@ fn groups_are_made_changed_and_removed() -> Result<()> {
     assert!(!conn.xgroup_createconsumer("x", "g", "c").wait()?);
     let read: Read<Fields> = conn.xreadgroup("h", "c", ("x", GroupRead::Undelivered)).wait()?;
     assert_eq!(read, None);
-    conn.xgroup_setid("x", "h", id(1, 1)).wait()?;
+    conn.xgroup_setid("x", "h", GroupStart::After(id(1, 1))).wait()?;
     let read: Read<Fields> = conn.xreadgroup("h", "c", ("x", GroupRead::Undelivered)).wait()?;
     assert_eq!(read.unwrap()[0].1.len(), 2);
     conn.xgroup_setid_with("x", "h", GroupStart::New, XgroupSetidOptions::new().entries_read(3)).wait()?;
@@ -457,6 +461,24 @@ fn pending_entries_are_claimed() -> Result<()> {
     assert_eq!(conn.xclaim_with::<Fields>("x", "g", "c4", Duration::ZERO, id(1, 1), force).count(), 1);
     conn.xdel("x", id(1, 1)).wait()?;
     assert_eq!(conn.xclaim::<Fields>("x", "g", "c4", Duration::ZERO, id(1, 1)).count(), 0, "it is gone");
+    Ok(())
+}
+
+#[test]
+fn pending_entries_are_claimed_by_reading() -> Result<()> {
+    let server = support::server();
+    if server.name() != "redis" || server.version() < (8, 4, 0) {
+        return Ok(());
+    }
+    let conn = support::open(&server);
+    delivered(&conn)?;
+    conn.xadd("x", id(4, 1), ("f", "v4")).wait()?;
+    let read =
+        |options| conn.xreadgroup_with::<String, Fields>("g", "c2", ("x", GroupRead::Undelivered), options).wait();
+    let old = XreadgroupOptions::new().claim(Duration::from_secs(3600));
+    assert_eq!(read(old)?, Some(vec![("x".into(), vec![entry(4, 1, &[("f", "v4")])])]));
+    assert_eq!(read(old.claim(Duration::ZERO))?.map(|streams| streams[0].1.len()), Some(4));
+    assert_eq!(conn.xpending("x", "g").wait()?.consumers, [("c2".to_owned(), 4)]);
     Ok(())
 }
 

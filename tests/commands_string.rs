@@ -142,8 +142,12 @@ fn a_set_can_expire() -> Result<()> {
     let server = support::server();
     let conn = support::open(&server);
     let set = SetOptions::new();
-    conn.set_with("k", 1, set.clone().expiry(MINUTE)).wait()?;
-    assert!(expires(&conn, "k")?);
+    let later = SystemTime::now() + MINUTE;
+    for expiry in [SetExpiry::from(MINUTE), SetExpiry::In(MINUTE), SetExpiry::At(later), later.into()] {
+        conn.set("k", 0).wait()?;
+        conn.set_with("k", 1, set.clone().expiry(expiry)).wait()?;
+        assert!(expires(&conn, "k")?, "{expiry:?}");
+    }
     conn.set_with("k", 2, set.clone().expiry(SetExpiry::KeepTtl)).wait()?;
     assert!(expires(&conn, "k")?);
     conn.set("k", 3).wait()?;
@@ -167,8 +171,12 @@ fn reading_can_change_the_expiry() -> Result<()> {
     assert!(expires(&conn, "k")?);
     assert_eq!(conn.getex::<String>("k", GetExpiry::Persist).wait()?, "v");
     assert_eq!(conn.pttl("k").wait()?, Pttl::NoExpiry);
-    assert_eq!(conn.getex::<String>("k", SystemTime::now() + MINUTE).wait()?, "v");
-    assert!(expires(&conn, "k")?);
+    let later = SystemTime::now() + MINUTE;
+    for expiry in [GetExpiry::In(MINUTE), GetExpiry::At(later), later.into()] {
+        conn.persist("k").wait()?;
+        assert_eq!(conn.getex::<String>("k", expiry).wait()?, "v");
+        assert!(expires(&conn, "k")?, "{expiry:?}");
+    }
     assert_eq!(conn.getex::<Option<String>>("none", MINUTE).wait()?, None);
     Ok(())
 }

@@ -124,6 +124,10 @@ fn similar_elements_are_found() -> Result<()> {
     assert_eq!(conn.vsim::<String>("v", to_x()).wait::<Vec<_>>()?, ["x", "xy", "y"]);
     assert_eq!(conn.vsim::<String>("v", &[0.1, 1.0]).wait::<Vec<_>>()?, ["y", "xy", "x"]);
     assert_eq!(conn.vsim::<String>("v", Vector::Values(&[0.1, 1.0])).wait::<Vec<_>>()?, ["y", "xy", "x"]);
+    let to_this = SimilarTo::Vector(Vector::Fp32(&[0.1, 1.0]));
+    assert_eq!(conn.vsim::<String>("v", to_this).wait::<Vec<_>>()?, ["y", "xy", "x"]);
+    let to_y = SimilarTo::Element(b"y".to_vec());
+    assert_eq!(conn.vsim::<String>("v", to_y).wait::<Vec<_>>()?, ["y", "xy", "x"]);
     assert_eq!(conn.vsim::<String>("none", to_x()).count(), 0);
     let lost = conn.vsim::<String>("v", SimilarTo::element("z")).wait::<Vec<_>>();
     assert_eq!(lost.unwrap_err().code(), Some("ERR"));
