@@ -22,9 +22,16 @@ pub(super) struct Streaming {
     abandoned: bool,
     /// The length of the first of a pair of elements, once it is whole.
     first: Option<usize>,
+    /// It is no multi-bulk but a string that is being copied: how many of its bytes are on the wire, its CRLF included.
+    pub(super) bytes: u64,
 }
 
 impl Streaming {
+    /// A string of which this many bytes are on the wire.
+    pub(super) fn of_bytes(place: u64, bytes: u64) -> Self {
+        Streaming { place, left: 0, rest: Rest::default(), abandoned: false, first: None, bytes }
+    }
+
     /// Whether the next element of the multi-bulk at this place is at the front of the read buffer.
     #[inline(always)]
     pub(super) fn at_hand(&self, place: u64) -> bool {
@@ -120,8 +127,14 @@ impl Engine {
     fn entered(&mut self, place: u64, header: &resp::Header) -> Begun {
         self.pass(header.len);
         if header.elements > 0 {
-            self.streaming =
-                Some(Streaming { place, left: header.elements, rest: Rest::default(), abandoned: false, first: None });
+            self.streaming = Some(Streaming {
+                place,
+                left: header.elements,
+                rest: Rest::default(),
+                abandoned: false,
+                first: None,
+                bytes: 0,
+            });
             self.refresh_head();
         }
         Begun::Elements { map: header.kind == Aggregate::Map, elements: header.elements, stored: None }
@@ -325,7 +338,7 @@ impl Engine {
 
     /// The connection broke in the middle of a multi-bulk: what has come of it is kept.
     pub(super) fn keep_cut(&mut self, streaming: Streaming) {
-        if !streaming.abandoned {
+        if !streaming.abandoned && streaming.bytes == 0 {
             self.rests.push((streaming.place, Rest { cut: true, ..streaming.rest }));
         }
     }
@@ -346,6 +359,13 @@ impl Engine {
                 self.input.give_back();
                 return Ok(true);
             };
+            if streaming.bytes > 0 {
+                // Nobody but its writer takes the bytes of a string, while there is one.
+                if !streaming.abandoned || self.take_bytes()?.is_none() {
+                    return Ok(false);
+                }
+                continue;
+            }
             if streaming.first.is_some() {
                 // The scanner may be at the second of a pair; from here on elements are taken one by one.
                 self.scanner.reset();

@@ -88,6 +88,8 @@ pub(crate) struct Engine {
     pub(super) gathered: Option<Instant>,
     /// At which place the clock is read next.
     clock_at: u64,
+    /// A command is being written from a reader.
+    pub(super) feeding: bool,
     /// Something was written since the connection last stood waiting.
     pub(super) wrote: bool,
     /// A wait has timed out, and nothing has come since.
@@ -148,6 +150,7 @@ impl Engine {
             period: 0,
             gathered: None,
             clock_at: 0,
+            feeding: false,
             wrote: false,
             silent: false,
             watch_generation: 0,
@@ -293,7 +296,7 @@ impl Engine {
 
     /// What is to be looked at before the first command since nothing was outstanding is sent: whether there is a reply
     /// that nobody asked for, and after some idle time, whether the server has closed the connection.
-    fn look_before(&mut self, place: u64) {
+    pub(super) fn look_before(&mut self, place: u64) {
         let now = Instant::now();
         let idle = now.saturating_duration_since(std::mem::replace(&mut self.used, now));
         let unwritten = self.flushed == place && self.output.written == 0;

@@ -140,6 +140,10 @@ impl Engine {
 
     /// The place before which every command has been written whole, and whether a part of its own has been.
     pub(super) fn sent_before(&self) -> (u64, bool) {
+        if self.feeding {
+            // Its bytes do not pass through the write buffer.
+            return (self.flushed, true);
+        }
         let (whole, partly) = self.output.sent();
         let unsent = self.after_commands(self.flushed, whole);
         let resent = self.idempotent.iter().rev().find(|command| command.sent).map_or(0, |command| command.place + 1);

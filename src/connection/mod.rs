@@ -1,6 +1,7 @@
 //! The connection: what it is opened with, and what can be done with it besides issuing commands.
 
 mod batches;
+mod bulk;
 mod config;
 mod deadline;
 mod elements;
@@ -28,6 +29,7 @@ mod wait;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
+pub(crate) use bulk::Fed;
 pub use config::{Config, Credentials, IntoConfig, Protocol, SendWhen};
 pub(crate) use deadline::Deadline;
 pub(crate) use elements::{Begun, Rest};

@@ -70,7 +70,7 @@ impl Engine {
     }
 
     /// Waits until the socket takes bytes or has some, and reads these.
-    fn wait_for_either(&mut self, deadline: &mut Deadline) -> Result<()> {
+    pub(super) fn wait_for_either(&mut self, deadline: &mut Deadline) -> Result<()> {
         let left = self.left(deadline)?;
         match self.stream.ready(left) {
             Ok(true) => self.absorb(),

@@ -3,14 +3,15 @@
 mod multi_bulk;
 
 use std::fmt;
+use std::io::{Read, Write};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 pub use multi_bulk::MultiBulk;
 
-use crate::args::{Arguments, Command, ToArgs};
-use crate::connection::Connection;
+use crate::args::{Arguments, Command, ToArg, ToArgs};
+use crate::connection::{Connection, Fed};
 use crate::error::{Result, WaitError};
 use crate::execute::{Execute, Handle};
 use crate::values::FromReply;
@@ -116,6 +117,39 @@ macro_rules! handle {
                 self.conn.is_ready(self.place)
             }
 
+            /// Waits for the reply, which is a string, and copies it to a writer as it arrives: in constant memory, however
+            /// large it is. Returns how many bytes it has.
+            ///
+            /// The type that the handle was made with does not matter. Each piece must come within
+            /// [`Config::timeout`](crate::Config::timeout); how long the writer takes does not count. The writer may not use the
+            /// connection.
+            ///
+            /// ```
+            /// # fn main() -> redefer::Result<()> {
+            /// # #[cfg(feature = "testing")] {
+            /// # let server = redefer::testing::Server::start()?;
+            /// # let conn = redefer::Connection::open(server.url())?;
+            /// use redefer::prelude::*;
+            ///
+            /// conn.set("film", [7; 100_000]).wait()?;
+            /// let mut file = Vec::new();                     // or a File
+            /// let bytes = conn.get::<Vec<u8>>("film").copy_to(&mut file)?;
+            /// assert_eq!((bytes, file), (100_000, vec![7; 100_000]));
+            /// # }
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// Those of [`wait`](Self::wait), before anything has been written: nil is [`Error::Nil`](crate::Error::Nil). An error of the writer is
+            /// [`Error::Custom`](crate::Error::Custom), and the connection stays usable: what is left of the value is skipped.
+            /// [`Error::Timeout`](crate::Error::Timeout) and [`Error::ConnectionLost`](crate::Error::ConnectionLost) may come when a part has been written.
+            pub fn copy_to(self, writer: &mut impl Write) -> Result<u64> {
+                let handle = ManuallyDrop::new(self);
+                handle.conn.copy_to(handle.place, writer)
+            }
+
             /// Gives the handle up without I/O: its reply is skipped when its turn comes, and an error accounted for. Does
             /// not send anything either: see [`Connection::flush`].
             pub fn detach(self) {
@@ -161,6 +195,78 @@ impl<T> Drop for Queued<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.conn.detach(self.place);
+    }
+}
+
+/// Values that are read from a file or a pipe while they are sent.
+impl Connection {
+    /// Sets a key to what a reader gives, of which there must be `len` bytes: SET, in constant memory, however large the
+    /// value is. See [`command_from`](Connection::command_from).
+    ///
+    /// ```
+    /// # fn main() -> redefer::Result<()> {
+    /// # #[cfg(feature = "testing")] {
+    /// # let server = redefer::testing::Server::start()?;
+    /// # let conn = redefer::Connection::open(server.url())?;
+    /// use std::io::Read;
+    ///
+    /// use redefer::prelude::*;
+    ///
+    /// let film = std::io::repeat(7).take(100_000);   // or a File
+    /// conn.set_from("film", film, 100_000).wait()?;
+    /// assert_eq!(conn.strlen("film").wait()?, 100_000);
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [SET](https://redis.io/docs/latest/commands/set/)
+    pub fn set_from(&self, key: impl ToArg, value: impl Read, len: u64) -> Reply<'_, ()> {
+        self.command_from("SET", [key], value, len, ())
+    }
+
+    /// Appends what a reader gives, of which there must be `len` bytes, to a string: APPEND. The reply is the new length.
+    /// See [`command_from`](Connection::command_from).
+    ///
+    /// [APPEND](https://redis.io/docs/latest/commands/append/)
+    pub fn append_from(&self, key: impl ToArg, value: impl Read, len: u64) -> Reply<'_, u64> {
+        self.command_from("APPEND", [key], value, len, ())
+    }
+
+    /// Issues any command of which one argument comes from a reader: the arguments `before` it, `len` bytes of the reader,
+    /// and the arguments `after` it. At most 512 MiB; memory is needed for 64 KiB of them.
+    ///
+    /// ```
+    /// # fn main() -> redefer::Result<()> {
+    /// # #[cfg(feature = "testing")] {
+    /// # let server = redefer::testing::Server::start()?;
+    /// # let conn = redefer::Connection::open(server.url())?;
+    /// # let film = &b"film"[..];
+    /// conn.command_from::<()>("SET", ["film"], film, 4, ("EX", 60)).wait()?;
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Blocks until everything is with the operating system, and so are all earlier replies: these are read first, so that
+    /// they are safe from what the reader does. Each piece must be taken within [`Config::timeout`](crate::Config::timeout); how
+    /// long the reader takes does not count. The reader may not use the connection.
+    ///
+    /// # Errors
+    ///
+    /// All are in the handle. If the reader fails or ends before anything has been sent (64 KiB, or all if there are fewer),
+    /// the command is not sent and has its error as [`Error::Custom`](crate::Error::Custom). After that the server waits for bytes that will
+    /// not come: the connection breaks, and the command has [`Error::ConnectionLost`](crate::Error::ConnectionLost) with
+    /// [`Sent::Partly`](crate::Sent::Partly), whose cause is that error. It has not run then.
+    pub fn command_from<T: FromReply>(
+        &self,
+        name: &str,
+        before: impl ToArgs,
+        mut value: impl Read,
+        len: u64,
+        after: impl ToArgs,
+    ) -> Reply<'_, T> {
+        Reply::new(self, self.feed(Fed::new(name, before, &mut value, len, after)))
     }
 }
 
