@@ -1,6 +1,6 @@
 //! MULTI … EXEC as a guard, WATCH as a guard, and the loop of both.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::time::Duration;
 
@@ -36,8 +36,44 @@ use crate::values::FromReply;
 /// # }
 /// ```
 ///
-/// A command that fails while it runs fails alone. If EXEC itself fails, nothing ran: `commit` and every handle get its
-/// error (`EXECABORT`, `READONLY`, …), except that a command which the server had refused to queue gets its own.
+/// # Errors
+///
+/// A command that cannot be sent (an empty list where the server needs an element, an iterator that fails, a name that is
+/// refused, a value that is too long) fails the transaction: **nothing is sent**, and `commit` and every handle get the first
+/// such error, whether the handle of that command was dropped, waited for, or is still held. Other commands that could not
+/// be sent have their own errors.
+///
+/// If the server refuses to queue a command, or EXEC itself fails, nothing ran either: `commit` and every handle get EXEC's
+/// error (`EXECABORT`, `READONLY`, …), except that a command which the server had refused to queue gets its own; if its
+/// handle was dropped, that goes to the connection's account.
+///
+/// A command that fails *while it runs* fails alone: **the others have run, and the commit is `Ok`**. Its error is for its
+/// handle. If that was dropped, as is usual in a transaction, the error goes to the account: call [`Connection::sync`] after
+/// the commit, or keep the handles that matter.
+///
+/// ```
+/// # fn main() -> redefer::Result<()> {
+/// # #[cfg(feature = "testing")] {
+/// # let server = redefer::testing::Server::start()?;
+/// # let conn = redefer::Connection::open(server.url())?;
+/// use redefer::prelude::*;
+///
+/// conn.set("name", "Ada").wait()?;
+/// let tx = conn.transaction();
+/// tx.set("visits", 1);
+/// tx.incr("name"); // text is no number
+/// tx.commit().wait()?; // SET has run
+/// assert_eq!(conn.sync().unwrap_err().code(), Some("ERR"));
+///
+/// let tx = conn.transaction();
+/// tx.del("visits");
+/// tx.rpush("list", Vec::<String>::new()); // RPUSH needs an element
+/// assert!(matches!(tx.commit().wait(), Err(Error::Argument(_)))); // DEL was not sent
+/// assert_eq!(conn.get::<i64>("visits").wait()?, 1);
+/// # }
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// If the server refuses MULTI (a user may not be allowed it), every handle gets that error; the commands were sent
 /// behind it and **may have run**, one by one.
@@ -52,6 +88,8 @@ pub struct Transaction<'c> {
     /// On a connection that is in use there is no transaction: see [`Connection::open_group`].
     group: Option<u32>,
     commands: RefCell<Buffer>,
+    /// A command was issued while the connection was in use, which not even its error can be noted for.
+    missing: Cell<bool>,
     watch: Option<Watch<'c>>,
 }
 
@@ -84,7 +122,13 @@ pub struct Watch<'c> {
 impl Connection {
     /// Begins a transaction. Never blocks; nothing is sent before its [`commit`](Transaction::commit).
     pub fn transaction(&self) -> Transaction<'_> {
-        Transaction { conn: self, group: self.open_group(), commands: RefCell::default(), watch: None }
+        Transaction {
+            conn: self,
+            group: self.open_group(),
+            commands: RefCell::default(),
+            missing: Cell::default(),
+            watch: None,
+        }
     }
 
     /// Watches keys (one, or any list of them) and waits for the server's word.
@@ -126,7 +170,9 @@ impl Connection {
     /// Watches keys, lets `body` read what it needs and queue commands, commits, and begins again if a key has changed
     /// meanwhile: at most sixteen times, after a random pause that grows.
     ///
-    /// `body` returns the handles whose values are wanted, one or a tuple of them; their values are returned.
+    /// `body` returns the handles whose values are wanted, one, an `Option`, a vector or a tuple of them, or `()`; their
+    /// values are returned. It runs once for each attempt, and so **up to sixteen times**: what it does besides reading and
+    /// queueing is repeated as well.
     ///
     /// ```
     /// # fn main() -> redefer::Result<()> {
@@ -148,8 +194,10 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// The first error of `body`, which is not repeated and leaves nothing behind; [`Error::Aborted`] after the last
-    /// attempt; the first error of a wanted value, whose transaction has then run.
+    /// The first error of `body`, which is not repeated and leaves nothing behind; that of the first command which could
+    /// not be sent, and then nothing was; [`Error::Aborted`] after the last attempt; the first error of a wanted value, whose
+    /// transaction has then run. Errors of commands whose handles were dropped in `body` go to the connection's account:
+    /// see [`Transaction`](Transaction#errors).
     pub fn transact<'c, H: Handles>(
         &'c self,
         keys: impl ToArgs,
@@ -201,15 +249,17 @@ impl<'c> Transaction<'c> {
     ///
     /// # Errors
     ///
-    /// Told by the handle: [`Error::Aborted`] when a watched key has changed (nothing is sent when it is known before
-    /// that the watch was ended), [`Error::Server`] when EXEC fails, [`Error::Refused`] while a watch is held that is not
-    /// this transaction's.
+    /// Told by the handle: that of the first command that could not be sent, and then nothing is; [`Error::Aborted`] when a
+    /// watched key has changed (nothing is sent when it is known before that the watch was ended), [`Error::Server`] when
+    /// EXEC fails, [`Error::Refused`] while a watch is held that is not this transaction's.
+    ///
+    /// **Not** that of a command that failed while it ran: see [the type](Transaction#errors).
     pub fn commit(mut self) -> Reply<'c, ()> {
         let Some(group) = self.group.take() else { return Reply::new(self.conn, place::BUSY) };
         let watch = self.watch.take();
         let generation = watch.as_ref().map(|watch| watch.generation);
         let Buffer { bytes, len } = self.commands.get_mut();
-        let (commit, forgotten) = self.conn.commit_group(group, &bytes[..*len], generation);
+        let (commit, forgotten) = self.conn.commit_group(group, &bytes[..*len], self.missing.get(), generation);
         if let Some(mut watch) = watch {
             watch.spent = forgotten;
         }
@@ -219,7 +269,7 @@ impl<'c> Transaction<'c> {
     /// Gives the transaction up: nothing is sent. The same as dropping it.
     pub fn discard(self) {}
 
-    /// How many commands have been queued.
+    /// How many commands have been queued; those that could not be do not count.
     pub fn len(&self) -> usize {
         self.group.and_then(|group| self.conn.group_len(group)).unwrap_or(0)
     }
@@ -233,7 +283,7 @@ impl<'c> Transaction<'c> {
     fn queue(&self, encoded: Result<Encoded>) -> u64 {
         let encoded = match encoded {
             Ok(encoded) => encoded,
-            Err(error) => return self.conn.born_failed(error),
+            Err(error) => return self.refuse(error),
         };
         let mut buffer = self.commands.borrow_mut();
         let len = buffer.len;
@@ -249,8 +299,21 @@ impl<'c> Transaction<'c> {
                 buffer.len = end;
                 place
             }
-            None => place::BUSY,
+            None => self.miss(),
         }
+    }
+
+    /// The place of the handle of a command that cannot be sent, and without which nothing else will be.
+    #[cold]
+    fn refuse(&self, error: Error) -> u64 {
+        let index = self.group.and_then(|group| Some((group, self.conn.refuse_in_group(group, error)?)));
+        index.map_or_else(|| self.miss(), |(group, index)| place::member(group, index))
+    }
+
+    #[cold]
+    fn miss(&self) -> u64 {
+        self.missing.set(true);
+        place::BUSY
     }
 
     fn queue_named(&self, name: &str, arguments: impl ToArgs) -> u64 {
@@ -281,8 +344,8 @@ impl<'c> Transaction<'c> {
         out.command(1 + command.arguments().count(), command.name());
         match (command.arguments().write(&mut out), out.end()) {
             (Ok(()), Some(end)) => self.queued(&mut buffer, end),
-            (Err(why), _) => self.conn.born_failed(unwritten(why)),
-            (Ok(()), None) => self.conn.born_failed(Error::Argument(TOO_LONG)),
+            (Err(why), _) => self.refuse(unwritten(why)),
+            (Ok(()), None) => self.refuse(Error::Argument(TOO_LONG)),
         }
     }
 }

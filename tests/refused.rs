@@ -123,16 +123,21 @@ fn what_the_queue_cannot_bear_is_refused_in_a_transaction_and_so_are_auth_and_se
         peer.expect_end()
     });
     let conn = Connection::open(config)?;
-    let tx = conn.transaction();
     let more: [(&str, &[&str]); 5] =
         [("AUTH", &["p"]), ("AUTH", &["u", "p"]), ("AUTH u", &["p"]), ("SELECT", &["1"]), ("SELECT 1", &[])];
     for (name, arguments) in REFUSED.into_iter().chain(more) {
         for name in cases(name) {
+            let tx = conn.transaction();
+            tx.incr("n");
             let outcome = tx.command::<Value>(&name, arguments).wait();
+            assert!(matches!(outcome, Err(Error::Refused(_))), "{name:?}: {outcome:?}");
+            assert_eq!(tx.len(), 1);
+            // Without it the others must not run.
+            let outcome = tx.commit().wait();
             assert!(matches!(outcome, Err(Error::Refused(_))), "{name:?}: {outcome:?}");
         }
     }
-    assert_eq!(tx.len(), 0);
+    let tx = conn.transaction();
     let number = tx.incr("n");
     tx.commit().wait()?;
     assert_eq!(number.wait()?, 1);

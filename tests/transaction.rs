@@ -474,7 +474,7 @@ fn a_blocking_command_in_a_transaction_does_not_block() -> Result<()> {
 }
 
 #[test]
-fn a_command_that_cannot_be_encoded_is_no_part_of_the_transaction() -> Result<()> {
+fn a_command_that_cannot_be_encoded_keeps_the_transaction_from_being_sent() -> Result<()> {
     let server = support::server();
     let conn = support::open(&server);
     let tx = conn.transaction();
@@ -482,9 +482,11 @@ fn a_command_that_cannot_be_encoded_is_no_part_of_the_transaction() -> Result<()
     let empty = tx.rpush("list", Vec::<String>::new());
     let second = tx.incr("n");
     assert_eq!(tx.len(), 2);
-    tx.commit().wait()?;
-    assert!(matches!(empty.wait(), Err(Error::Argument(_))));
-    assert_eq!((first.wait()?, second.wait()?), (1, 2));
+    assert!(matches!(tx.commit().wait(), Err(Error::Argument(_))));
+    for handle in [first, empty, second] {
+        assert!(matches!(handle.wait(), Err(Error::Argument(_))));
+    }
+    assert_eq!((conn.exists("n").wait()?, conn.stats().commands), (0, 1));
     Ok(())
 }
 

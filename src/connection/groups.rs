@@ -39,13 +39,25 @@ pub(super) struct Group {
     pub(super) multi_error: Option<Error>,
     /// How many commands the server has queued.
     pub(super) queued: u32,
-    /// The commands that it refused, in order.
+    /// The commands that it refused, in order; before the commit, those that could not even be encoded.
     pub(super) refused: Vec<(u32, Error)>,
     /// Keys are watched for it, and so it belongs to one connection.
     pub(super) watched: bool,
 }
 
 impl Group {
+    /// Fails a transaction that has a command which could not be encoded, and says whether it has one. The first such error
+    /// is for the commit and every handle, its own included. Returned are those that nobody would be told otherwise.
+    pub(super) fn fail_for_refused(&mut self) -> Option<Vec<Error>> {
+        if self.refused.is_empty() {
+            return None;
+        }
+        let (_, first) = self.refused.remove(0);
+        self.state = State::Failed(first);
+        let dropped = self.refused.iter().filter(|refused| self.detached.contains(&refused.0));
+        Some(dropped.map(|refused| refused.1.clone()).collect())
+    }
+
     /// The place of EXEC's header, for a transaction whose MULTI has this place.
     pub(super) fn exec(&self, multi: u64) -> u64 {
         multi + 1 + u64::from(self.size)
@@ -67,7 +79,7 @@ impl Group {
         }
     }
 
-    /// The error of a command that the server has refused to queue.
+    /// The error of a command that has been refused.
     #[inline]
     pub(super) fn refusal(&self, index: u32) -> Option<&Error> {
         if self.refused.is_empty() {

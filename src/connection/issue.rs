@@ -2,7 +2,7 @@
 
 use super::Connection;
 use super::batches::BatchRecord;
-use super::engine::{EMPTY, Engine, SECOND_BATCH, TOO_LONG};
+use super::engine::{BUSY, EMPTY, Engine, SECOND_BATCH, TOO_LONG};
 use super::groups::State;
 use super::place;
 use super::queue::Mark;
@@ -132,11 +132,6 @@ impl Connection {
         .unwrap_or(place::BUSY)
     }
 
-    /// Keeps the error of a command that could not even be encoded.
-    pub(crate) fn born_failed(&self, error: Error) -> u64 {
-        self.with(|engine| engine.born_failed(error)).unwrap_or(place::BUSY)
-    }
-
     // Batches.
 
     /// Opens a batch, and returns its number; there is one at a time.
@@ -219,9 +214,17 @@ impl Connection {
         .ok()?
     }
 
+    /// A handle of a command that could not be encoded, for which the transaction fails when it is committed: its index.
+    #[cold]
+    pub(crate) fn refuse_in_group(&self, id: u32, error: Error) -> Option<u32> {
+        let index = self.add_to_group(id)?;
+        self.with(|engine| Some(engine.groups.get(id)?.refused.push((index, error)))).ok()??;
+        Some(index)
+    }
+
     /// How many commands an open transaction has.
     pub(crate) fn group_len(&self, id: u32) -> Option<usize> {
-        self.with(|engine| engine.groups.get(id).map(|group| group.size as usize)).ok()?
+        self.with(|engine| engine.groups.get(id).map(|group| group.size as usize - group.refused.len())).ok()?
     }
 
     /// Gives an open transaction up.
@@ -234,10 +237,16 @@ impl Connection {
         });
     }
 
-    /// Issues a transaction: MULTI, the commands in `bytes`, EXEC. Returns the place of the commit, and whether the server
-    /// has forgotten, or will, what was watched for it.
-    pub(crate) fn commit_group(&self, id: u32, bytes: &[u8], watch: Option<u64>) -> (u64, bool) {
-        self.with_guards(|engine| engine.commit(id, bytes, watch)).unwrap_or((place::BUSY, false))
+    /// Issues a transaction: MULTI, the commands in `bytes`, EXEC; or nothing, if a command is `missing` from `bytes`.
+    /// Returns the place of the commit, and whether the server has forgotten, or will, what was watched for it.
+    pub(crate) fn commit_group(&self, id: u32, bytes: &[u8], missing: bool, watch: Option<u64>) -> (u64, bool) {
+        self.with_guards(|engine| {
+            if engine.refuse_commit(id, missing) {
+                return (place::member(id, place::COMMIT), false);
+            }
+            engine.commit(id, bytes, watch)
+        })
+        .unwrap_or((place::BUSY, false))
     }
 
     // WATCH.
@@ -419,6 +428,17 @@ impl Engine {
         self.elements += size;
         self.after_issue(issued);
         (commit, true)
+    }
+
+    /// Fails a transaction from which a command is missing. Without it, the others must not run.
+    fn refuse_commit(&mut self, id: u32, missing: bool) -> bool {
+        let Some(group) = self.groups.get(id) else { return false };
+        match group.fail_for_refused() {
+            Some(errors) => errors.into_iter().for_each(|error| self.unseen_anywhere(error)),
+            None if missing => group.state = State::Failed(Error::Refused(BUSY)),
+            None => return false,
+        }
+        true
     }
 
     fn prepare_commit(&mut self, id: u32, watch: Option<u64>) -> Result<()> {
