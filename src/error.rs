@@ -12,8 +12,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// What can go wrong.
 ///
 /// Each variant says when it happens and whether the connection can still be used; [`Connection::is_broken`] agrees.
-/// An error is reported once: to the handle it belongs to, else to its batch, else to the connection's account, which
-/// [`Connection::sync`] hands out.
+/// An error is reported once: to the handle it belongs to, else to its batch, else to the connection's account. That keeps
+/// the first error and counts the others; [`Connection::sync`] hands it out.
 ///
 /// Errors are cheap to clone: one cause may have to be told to many handles.
 ///
@@ -60,7 +60,7 @@ pub enum Error {
     Server(ServerError),
 
     /// The reply is nil, and the type asked for has no place for it: ask for an `Option`. The connection is usable.
-    #[error("the reply is nil")]
+    #[error("the reply is nil: ask for an `Option` where it may be")]
     Nil,
 
     /// The reply has another shape than the type asked for. It was read whole, and the connection is usable.
@@ -81,7 +81,8 @@ pub enum Error {
     #[error(transparent)]
     Batch(Arc<BatchError>),
 
-    /// The arguments of a command cannot be sent: an empty list where the server needs an element, a value over 512 MiB.
+    /// The arguments of a command cannot be sent: an empty list where the server needs an element (see
+    /// [`args`](crate::args)), a value over 512 MiB.
     /// Nothing was sent, and the connection is usable.
     #[error("invalid argument: {0}")]
     Argument(&'static str),
@@ -90,8 +91,11 @@ pub enum Error {
     #[error("refused: {0}")]
     Refused(&'static str),
 
-    /// An error of a user's own [`FromReply`](crate::FromReply), made with [`Error::custom`]. The reply was read whole,
-    /// and the connection is usable.
+    /// An error made with [`Error::custom`]: of a [`FromReply`](crate::FromReply), whose reply was read whole; of an argument
+    /// that cannot be sent, such as a value that cannot be JSON or the first error of [`args::try_each`], and then nothing
+    /// was; or of the body of [`Connection::transact`](crate::Connection::transact). The connection is usable.
+    ///
+    /// [`args::try_each`]: crate::args::try_each
     #[error(transparent)]
     Custom(Arc<dyn std::error::Error + Send + Sync>),
 
@@ -101,7 +105,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// An error of one's own, for a [`FromReply`](crate::FromReply) that cannot take what came.
+    /// An error of one's own, for a [`FromReply`](crate::FromReply) that cannot take what came, or a
+    /// [`ToArg`](crate::ToArg) that cannot be sent.
     pub fn custom(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Error::Custom(Arc::from(error.into()))
     }
@@ -257,12 +262,29 @@ impl std::error::Error for ConnectionLost {
 pub struct UnexpectedReply {
     expected: &'static str,
     got: &'static str,
+    sample: Option<Box<str>>,
 }
+
+/// How many bytes of a reply are shown.
+const SAMPLE: usize = 40;
 
 impl UnexpectedReply {
     /// What was expected, and what came instead, in words: `("an integer", "an array")`.
     pub fn new(expected: &'static str, got: &'static str) -> Self {
-        UnexpectedReply { expected, got }
+        UnexpectedReply { expected, got, sample: None }
+    }
+
+    /// With the beginning of the text that came.
+    pub(crate) fn with_text(self, text: &[u8]) -> Self {
+        let shown = text.get(..SAMPLE).unwrap_or(text).escape_ascii();
+        let more = if text.len() > SAMPLE { "…" } else { "" };
+        self.with_sample(format!("\"{shown}\"{more}"))
+    }
+
+    /// With what came, in few words.
+    pub(crate) fn with_sample(mut self, sample: String) -> Self {
+        self.sample = Some(sample.into());
+        self
     }
 
     /// What was asked for, in words.
@@ -274,11 +296,18 @@ impl UnexpectedReply {
     pub fn got(&self) -> &'static str {
         self.got
     }
+
+    /// The number that came, or the first forty bytes of the text, in quotes and with escapes; nothing for what is neither,
+    /// or not UTF-8.
+    pub fn sample(&self) -> Option<&str> {
+        self.sample.as_deref()
+    }
 }
 
 impl fmt::Display for UnexpectedReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unexpected reply: expected {}, got {}", self.expected, self.got)
+        write!(f, "unexpected reply: expected {}, got {}", self.expected, self.got)?;
+        self.sample().map_or(Ok(()), |sample| write!(f, ": {sample}"))
     }
 }
 

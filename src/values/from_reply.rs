@@ -21,6 +21,7 @@ use crate::resp::{Frame, number};
 /// | `Vec<u8>`, `Box<[u8]>`, `Rc<[u8]>`, `Arc<[u8]>`, `[u8; N]` | any string; numbers as text |
 /// | `Option<T>` | nil, or what `T` takes |
 /// | `Result<T, ServerError>` | an error, or what `T` takes |
+/// | `Result<T, redefer::Error>` | everything: what `T` does not take is the value of this one element |
 /// | `Vec<T>`, `VecDeque`, `Box<[T]>`, `HashSet`, `BTreeSet` | an array, a set, the keys and values of a map in turn |
 /// | the same of pairs `(K, V)`, `HashMap`, `BTreeMap` | a map, an array of arrays of two, a flat array of even size |
 /// | `[T; N]`, tuples of up to twelve | exactly so many elements |
@@ -29,6 +30,10 @@ use crate::resp::{Frame, number};
 /// What a type does not take is an error and nothing worse: nil is [`Error::Nil`], an error reply [`Error::Server`],
 /// the rest [`Error::UnexpectedReply`]. An empty array is not nil, except for a pair: ZPOPMIN answers a missing key
 /// with an empty array where there would be a member and its score.
+///
+/// Where a list comes nested, it cannot be read as a flat one: `ZRANGE … WITHSCORES` is flat in RESP2 and nested in RESP3, so
+/// ask for pairs, which take both. A flat list can be read as pairs and not as triples: read a `Vec<T>`, and take its
+/// `chunks_exact(3)`.
 ///
 /// There is nothing for `u8`: a `Vec<u8>` is bytes, and could not be told from a list of small numbers.
 ///
@@ -135,7 +140,7 @@ impl Error {
         match frame {
             Frame::Error(message) => Error::Server(ServerError::new(message)),
             Frame::Null => Error::Nil,
-            other => mismatch(expected, other.kind()),
+            other => mismatch_of(expected, other.kind(), other),
         }
     }
 }
@@ -145,6 +150,23 @@ impl Error {
 #[inline(never)]
 pub(super) fn mismatch(expected: &'static str, got: &'static str) -> Error {
     UnexpectedReply::new(expected, got).into()
+}
+
+/// The same, with a look at what came.
+#[cold]
+#[inline(never)]
+fn mismatch_of(expected: &'static str, got: &'static str, frame: &Frame<'_>) -> Error {
+    let error = UnexpectedReply::new(expected, got);
+    match frame {
+        Frame::Integer(n) => error.with_sample(n.to_string()),
+        Frame::Double(x) => error.with_sample(number::double_text(*x)),
+        other => match other.as_bytes() {
+            // Bytes that are no text might be a secret, and say nothing to people.
+            Some(text) if str::from_utf8(text).is_ok() => error.with_text(text),
+            _ => error,
+        },
+    }
+    .into()
 }
 
 impl FromReply for () {
@@ -164,11 +186,11 @@ impl FromReply for bool {
         match frame {
             Frame::Integer(0) | Frame::Boolean(false) => Ok(false),
             Frame::Integer(1) | Frame::Boolean(true) => Ok(true),
-            Frame::Integer(_) => Err(mismatch("0 or 1", "another integer")),
+            Frame::Integer(_) => Err(mismatch_of("0 or 1", "another integer", &frame)),
             other => match other.as_bytes() {
                 Some(b"0") => Ok(false),
                 Some(b"1") => Ok(true),
-                Some(_) => Err(mismatch("0 or 1", "text that is not one")),
+                Some(_) => Err(mismatch_of("0 or 1", "text that is not one", &other)),
                 None => Err(Error::unexpected("0 or 1", &other)),
             },
         }
@@ -203,10 +225,10 @@ fn parse_wide<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
 #[inline(never)]
 fn no_integer(expected: &'static str, frame: &Frame<'_>) -> Error {
     match (frame, frame.as_bytes()) {
-        (Frame::Integer(_), _) => mismatch(expected, "an integer out of its range"),
-        (_, Some(text)) if is_integer(text) => mismatch(expected, "an integer out of its range"),
-        (_, Some(_)) => mismatch(expected, "text that is not one"),
-        (Frame::Double(_), _) => mismatch(expected, "another double"),
+        (Frame::Integer(_), _) => mismatch_of(expected, "an integer out of its range", frame),
+        (_, Some(text)) if is_integer(text) => mismatch_of(expected, "an integer out of its range", frame),
+        (_, Some(_)) => mismatch_of(expected, "text that is not one", frame),
+        (Frame::Double(_), _) => mismatch_of(expected, "another double", frame),
         _ => Error::unexpected(expected, frame),
     }
 }
@@ -241,7 +263,9 @@ impl FromReply for f64 {
             Frame::Integer(n) => Ok(n as f64),
             Frame::Boolean(b) => Ok(b.into()),
             other => match other.as_bytes() {
-                Some(text) => number::parse_f64(text).ok_or_else(|| mismatch("a number", "text that is not one")),
+                Some(text) => {
+                    number::parse_f64(text).ok_or_else(|| mismatch_of("a number", "text that is not one", &other))
+                }
                 None => Err(Error::unexpected("a number", &other)),
             },
         }
@@ -275,6 +299,33 @@ impl<T: FromReply> FromReply for Result<T, ServerError> {
             Frame::Error(message) => Ok(Err(ServerError::new(message))),
             other => T::from_reply(other).map(Ok),
         }
+    }
+
+    #[inline]
+    fn is_nil(frame: &Frame<'_>) -> bool {
+        T::is_nil(frame)
+    }
+}
+
+/// Never an error: what one element gives is its value, whatever it is, and the others can be had.
+///
+/// As a whole reply, an error of the server is still that of the wait.
+impl<T: FromReply> FromReply for Result<T> {
+    #[inline]
+    fn from_reply(frame: Frame<'_>) -> Result<Self> {
+        Ok(T::from_reply(frame))
+    }
+
+    #[inline]
+    fn from_element(frame: Frame<'_>) -> Result<Self> {
+        Ok(T::from_element(frame))
+    }
+
+    const PAIR: bool = T::PAIR;
+
+    #[inline]
+    fn from_pair(first: Frame<'_>, second: Frame<'_>) -> Result<Self> {
+        Ok(T::from_pair(first, second))
     }
 
     #[inline]
@@ -347,6 +398,45 @@ mod tests {
         assert_eq!(decode::<Result<i64, ServerError>>(":5").unwrap(), Ok(5));
         assert_eq!(decode::<Option<Result<i64, ServerError>>>("_").unwrap(), None);
         assert_eq!(decode::<Result<Option<i64>, ServerError>>("_").unwrap(), Ok(None));
+    }
+
+    #[test]
+    fn any_error_of_an_element_can_be_its_value() {
+        let wire = "*4 $1 1 $3 two _ -E_x";
+        let all = decode::<Vec<Result<i64>>>(wire).unwrap();
+        assert!(matches!(
+            &all[..],
+            [Ok(1), Err(Error::UnexpectedReply(_)), Err(Error::Nil), Err(Error::Server(error))] if error.message() == b"E_x"
+        ));
+        let all = decode::<Vec<Option<Result<i64>>>>(wire).unwrap();
+        assert!(matches!(&all[..], [Some(Ok(1)), Some(Err(_)), None, Some(Err(_))]));
+        let pairs = "*2 *2 $1 a $1 1 *2 $1 b $3 two";
+        for wire in [pairs, "*4 $1 a $1 1 $1 b $3 two", "%2 $1 a $1 1 $1 b $3 two"] {
+            let all = decode::<Vec<Result<(String, i64)>>>(wire).unwrap();
+            assert!(matches!(&all[..], [Ok((a, 1)), Err(Error::UnexpectedReply(_))] if a == "a"), "{wire}");
+            let all = decode::<std::collections::HashMap<String, Result<i64>>>(wire).unwrap();
+            assert!(matches!((&all["a"], &all["b"]), (Ok(1), Err(_))), "{wire}");
+        }
+        assert!(matches!(decode::<Result<i64>>("$3 two"), Ok(Err(Error::UnexpectedReply(_)))));
+        assert!(matches!(decode::<Result<i64>>("_"), Ok(Err(Error::Nil))));
+    }
+
+    #[test]
+    fn an_error_shows_what_came() {
+        let text = |wire: &str| decode::<i64>(wire).unwrap_err().to_string().split_once(", got ").unwrap().1.to_owned();
+        assert_eq!(text("$3 two"), r#"text that is not one: "two""#);
+        assert_eq!(text("$4 a\"\\\u{1b}"), r#"text that is not one: "a\"\\\x1b""#);
+        assert_eq!(text(",0.5"), "another double: 0.5");
+        let long = "x".repeat(41);
+        assert_eq!(text(&format!("$41 {long}")), format!("text that is not one: \"{}\"…", &long[..40]));
+        assert_eq!(text(&format!("$40 {}", &long[..40])), format!("text that is not one: \"{}\"", &long[..40]));
+        assert_eq!(text("*1 $3 two"), "an array");
+        let secret = i64::from_reply(Frame::Bulk(b"\xffsecret")).unwrap_err().to_string();
+        assert!(secret.ends_with("text that is not one"), "{secret}");
+        assert_eq!(
+            decode::<i64>("_").unwrap_err().to_string(),
+            "the reply is nil: ask for an `Option` where it may be"
+        );
     }
 
     #[test]

@@ -30,10 +30,13 @@ mod testing {
         look(frame)
     }
 
-    /// What the error says, for a reply that `T` cannot take.
+    /// What the error says, for a reply that `T` cannot take, without its look at what came.
     pub(super) fn refusal<T: FromReply>(wire: &str) -> String {
         match decode::<T>(wire) {
             Ok(_) => panic!("{wire} was taken"),
+            Err(crate::Error::UnexpectedReply(error)) => {
+                format!("unexpected reply: expected {}, got {}", error.expected(), error.got())
+            }
             Err(error) => error.to_string(),
         }
     }

@@ -124,13 +124,54 @@ impl Value {
         }
     }
 
-    /// The elements of an array, a set or a push; of anything else, none.
+    /// The elements of an array, a set or a push; of anything else, none. A map has [`pairs`](Value::pairs).
     #[must_use]
     pub fn elements(&self) -> &[Value] {
         match self {
             Value::Array(elements) | Value::Set(elements) | Value::Push(elements) => elements,
             _ => &[],
         }
+    }
+
+    /// The keys and values of a map in any of the shapes in which servers send one: a map, a list of lists of two, a flat list
+    /// of even length. So they are the same in both protocols; of anything else, there are none.
+    ///
+    /// ```
+    /// # fn main() -> redefer::Result<()> {
+    /// # #[cfg(feature = "testing")] {
+    /// # let server = redefer::testing::Server::start()?;
+    /// # let conn = redefer::Connection::open(server.url())?;
+    /// use redefer::prelude::*;
+    ///
+    /// conn.hset("computer", ("os", "linux", "cores", 8)).wait()?;
+    /// let fields: Value = conn.command("HGETALL", "computer").wait()?;
+    /// assert_eq!(fields.pairs().count(), 2);
+    /// assert_eq!(fields.get("cores").and_then(Value::as_i64), Some(8));
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pairs(&self) -> impl Iterator<Item = (&Value, &Value)> {
+        fn two(list: &[Value]) -> Option<(&Value, &Value)> {
+            if let [key, value] = list { Some((key, value)) } else { None }
+        }
+        let (map, list) = match self {
+            Value::Map(pairs) => (&pairs[..], &[][..]),
+            other => (&[][..], other.elements()),
+        };
+        let nested = !list.is_empty() && list.iter().all(|element| two(element.elements()).is_some());
+        let flat = if list.len().is_multiple_of(2) { list } else { &[] };
+        let (nested, flat) = if nested { (list, &[][..]) } else { (&[][..], flat) };
+        map.iter()
+            .map(|(key, value)| (key, value))
+            .chain(nested.iter().filter_map(|element| two(element.elements())))
+            .chain(flat.chunks_exact(2).filter_map(two))
+    }
+
+    /// The value of this key, of those that [`pairs`](Value::pairs) gives; of equal keys, the last one counts.
+    #[must_use]
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Option<&Value> {
+        self.pairs().filter(|(name, _)| name.as_bytes() == Some(key.as_ref())).last().map(|(_, value)| value)
     }
 
     /// The elements of an array, a set or a push, and the keys and values of a map in turn. Anything else is `None`.
@@ -388,6 +429,23 @@ mod tests {
         assert_eq!(read("%1 $1 a :1").into_vec(), Some(vec![bulk("a"), Value::Integer(1)]));
         assert_eq!(read(":1").into_vec(), None);
         assert_eq!(read("*1 -bad").elements()[0].as_error(), Some(&ServerError::new("bad")));
+    }
+
+    #[test]
+    fn pairs_are_the_same_in_every_shape_of_a_map() {
+        let read = |wire| decode::<Value>(wire).unwrap();
+        for wire in ["%2 $1 a :1 $1 b *0", "*4 $1 a :1 $1 b *0", "*2 *2 $1 a :1 *2 $1 b *0", "~2 *2 $1 a :1 *2 $1 b *0"]
+        {
+            let value = read(wire);
+            let pairs: Vec<_> = value.pairs().collect();
+            assert_eq!(pairs, [(&bulk("a"), &Value::Integer(1)), (&bulk("b"), &Value::Array(vec![]))], "{wire}");
+            assert_eq!(value.get("a"), Some(&Value::Integer(1)));
+            assert_eq!(value.get(b"c"), None);
+        }
+        for wire in ["*0", "%0", "*3 :1 :2 :3", "$1 a", "_", "*1 *3 :1 :2 :3"] {
+            assert_eq!(read(wire).pairs().count(), 0, "{wire}");
+        }
+        assert_eq!(read("%2 $1 a :1 $1 a :2").get("a"), Some(&Value::Integer(2)));
     }
 
     #[test]
