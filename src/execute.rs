@@ -77,6 +77,8 @@ pub trait Handle<T>: Sized {
 pub trait Elements<T>: Iterator<Item = Result<T>> {
     /// All elements that are left, in a collection.
     fn wait<C: FromIterator<T>>(self) -> Result<C>;
+    /// All that is left, as one value.
+    fn wait_as<V: FromReply>(self) -> Result<V>;
     /// How many elements are left; `None` is nil.
     fn len(&mut self) -> Result<Option<usize>>;
     /// Gives the handle up.

@@ -106,6 +106,16 @@ pub trait HashCommands: Execute {
         self.execute_multi(cmd("HGETALL").key(key))
     }
 
+    /// Like [`hgetall`](Self::hgetall), as one value and not as an iterator over pairs: for a struct
+    /// (`serde::Fields`, or a [`FromReply`] of one's own), or a map. A key that does not exist has no fields, which is `None`
+    /// for an `Option` of `serde::Fields`, and an empty map.
+    ///
+    /// [HGETALL](https://redis.io/docs/latest/commands/hgetall/)
+    #[inline]
+    fn hgetall_as<T: FromReply>(self, key: impl ToArg) -> Self::Reply<T> {
+        self.execute(cmd("HGETALL").key(key))
+    }
+
     /// Deletes fields. The reply has the value of each, in their order; nil for those that did not exist.
     ///
     /// Since Redis 8.0 and Valkey 9.1.
@@ -290,7 +300,7 @@ pub trait HashCommands: Execute {
     }
 
     /// Sets fields to values that expire together: pass a `Duration`, a `SystemTime`, or [`SetExpiry::KeepTtl`]. The
-    /// reply is true.
+    /// reply is true: only a condition of [`hsetex_with`](Self::hsetex_with) makes it false.
     ///
     /// Since Redis 8.0 and Valkey 9.0.
     ///

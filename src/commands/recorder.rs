@@ -21,7 +21,7 @@ pub(crate) struct Recorder {
 }
 
 /// What `issue` sends: its words, with keys in brackets. A command that may block ends in `~` and for how long, and one
-/// that is refused for an empty list is `refused`.
+/// that cannot be sent is `refused`.
 pub(crate) fn sent<R>(issue: impl FnOnce(&Recorder) -> R) -> String {
     let recorder = Recorder::default();
     issue(&recorder);
@@ -32,11 +32,11 @@ impl Recorder {
     fn note<A: Arguments>(&self, command: &Command<A>) {
         let (mut buf, mut keys) = (Vec::new(), Vec::new());
         let mut out = ArgWriter::noting_keys(&mut buf, 0, &mut keys);
-        if command.arguments().write(&mut out).is_err() {
+        let written = command.arguments().write(&mut out);
+        let (count, Some(end), Ok(())) = (out.count(), out.end(), written) else {
             *self.sent.borrow_mut() = String::from("refused");
             return;
-        }
-        let (count, end) = (out.count(), out.end().expect("nothing is too long"));
+        };
         if A::DIRECT {
             assert_eq!(command.arguments().count(), count, "{}: the count is what is written", command.name());
         }
@@ -152,6 +152,9 @@ impl<T> Iterator for Unanswered<T> {
 
 impl<T> Elements<T> for Unanswered<T> {
     fn wait<C: FromIterator<T>>(self) -> Result<C> {
+        Err(Error::Timeout)
+    }
+    fn wait_as<V: FromReply>(self) -> Result<V> {
         Err(Error::Timeout)
     }
     fn len(&mut self) -> Result<Option<usize>> {

@@ -196,8 +196,14 @@ impl Connection {
     /// Sends everything, reads everything outstanding, and returns the first error that nobody has seen: of a reply
     /// whose handle was dropped or [detached](crate::Reply::detach). The account is empty afterwards.
     ///
-    /// Replies whose handles live are kept for them, and so are their errors. How many errors there are in the account
-    /// is [`Stats::unseen_errors`]. Blocks for at most [`Config::timeout`], longer if blocking commands are outstanding.
+    /// **Only the first error is told**, however many there were; the others are counted in [`Stats::unseen_errors`] until
+    /// this hands out the first one, and gone then. To know how many there were, wait for a [`ping`] first, so that everything
+    /// is read, look at the count, and call this. A [`Batch`](crate::Batch) tells the first one with its position and the
+    /// count, and a handle that is kept tells its own.
+    ///
+    /// Replies whose handles live are kept for them, and so are their errors. Blocks for at most [`Config::timeout`], longer if blocking commands are outstanding.
+    ///
+    /// [`ping`]: crate::commands::ConnectionCommands::ping
     pub fn sync(&self) -> Result<()> {
         self.with(|engine| {
             let last = engine.issued;

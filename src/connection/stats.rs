@@ -43,7 +43,8 @@ pub struct Stats {
     pub largest_queue: u64,
     /// Replies kept in memory for a handle that a later handle overtook, as of now.
     pub stored: u64,
-    /// Errors of replies that nobody looked at, since [`sync`](crate::Connection::sync) last handed one out.
+    /// Errors of replies that nobody looked at, of those that have been read so far and since
+    /// [`sync`](crate::Connection::sync) last handed one out: the first one, which it will hand out next, and all others.
     pub unseen_errors: u64,
     /// How often the connection was made again: see [`Reconnect`](crate::Reconnect).
     pub reconnects: u64,

@@ -10,7 +10,7 @@ use crate::execute::Elements;
 use crate::resp::{self, Frame};
 use crate::values::{FromReply, Layout};
 
-/// The handle of a reply of many elements: lazy, fallible, and done after its first error.
+/// The handle of a reply of many elements: lazy, fallible, and [done after its first error](#errors).
 ///
 /// As an iterator it reads and decodes one element at a time from the connection, so that a list of millions passes
 /// through a small buffer; [`wait`](MultiBulk::wait) collects instead:
@@ -40,6 +40,52 @@ use crate::values::{FromReply, Layout};
 ///
 /// The connection can be used in the middle of an iteration. When a reply behind this one has to be read, the elements
 /// that are left are moved into memory first, and the iteration goes on from there.
+///
+/// # What to say for the type
+///
+/// The type that is said at the command is that of one element, and `wait` collects elements into any collection:
+///
+/// | command | said at the command | said for all |
+/// | --- | --- | --- |
+/// | `lrange`, `smembers`, `mget`, `keys`, … | the element: `conn.lrange::<String>("l", 0, -1)` | `let all: Vec<String> = conn.lrange("l", 0, -1).wait()?` |
+/// | `hgetall`, … | key and value: `conn.hgetall::<String, i64>("h")` | `let all: HashMap<String, i64> = conn.hgetall("h").wait()?` |
+/// | the same as one value of another type | nothing that matters: `conn.lrange::<()>("l", 0, -1).wait_as::<Ours>()` | `let ours: Ours = conn.hgetall_as("h").wait()?` |
+/// | a [`Reply`](crate::Reply), such as that of `get` | the whole: `conn.get::<String>("k")` | `let text: String = conn.get("k").wait()?` |
+///
+/// If neither is said, the compiler speaks of a type `!` or `_` that cannot be built.
+///
+/// # Errors
+///
+/// **It ends after its first error, and what is left is skipped.** That holds as well for an element of another shape than
+/// was asked for, such as text for an `i64`, or nil for a `String`: `Err(error) => continue` in a loop does not go on with the
+/// next element. Where elements may be missing, ask for `Option`s. Where they may be anything, ask for
+/// [`Result`](crate::Result)s: then the error of an element is its value, and the outer one is that of the reply or of the
+/// connection.
+///
+/// ```
+/// # fn main() -> redefer::Result<()> {
+/// # #[cfg(feature = "testing")] {
+/// # let server = redefer::testing::Server::start()?;
+/// # let conn = redefer::Connection::open(server.url())?;
+/// use redefer::prelude::*;
+///
+/// conn.rpush("numbers", ["1", "two", "3"]).wait()?;
+/// let mut sum = 0;
+/// for number in conn.lrange::<redefer::Result<i64>>("numbers", 0, -1) {
+///     match number? {
+///         Ok(number) => sum += number,
+///         Err(error) => println!("left out: {error}"), // … got text that is not one: "two"
+///     }
+/// }
+/// assert_eq!(sum, 4);
+///
+/// conn.set("a", 1).wait()?;
+/// let some: Vec<Option<i64>> = conn.mget(["a", "b"]).wait()?;
+/// assert_eq!(some, [Some(1), None]);
+/// # }
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// Pairs come as tuples, whatever the protocol: see [`FromReply`] for the rule. Iterating over nil gives one
 /// [`Error::Nil`]; `len` tells it beforehand. Each element is waited for on its own for at most
@@ -121,8 +167,11 @@ impl<'c, T: FromReply> MultiBulk<'c, T> {
     /// }
     ///
     /// conn.hset("user:1", ("name", "Ada")).wait()?;
+    /// // What the elements would be does not matter here.
     /// let user: User = conn.hgetall::<(), ()>("user:1").wait_as()?;
     /// assert_eq!(user.name, "Ada");
+    /// // Shorter, for a hash.
+    /// let user: User = conn.hgetall_as("user:1").wait()?;
     ///
     /// // A hash that does not exist has no fields.
     /// let mut fields = conn.hgetall::<String, String>("user:2");
@@ -428,6 +477,9 @@ impl<T: FromReply> FusedIterator for MultiBulk<'_, T> {}
 impl<T: FromReply> Elements<T> for MultiBulk<'_, T> {
     fn wait<C: FromIterator<T>>(self) -> Result<C> {
         self.wait()
+    }
+    fn wait_as<V: FromReply>(self) -> Result<V> {
+        self.wait_as()
     }
     fn len(&mut self) -> Result<Option<usize>> {
         self.len()
