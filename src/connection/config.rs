@@ -60,6 +60,7 @@ pub struct Config {
     pub(crate) password: Option<Vec<u8>>,
     pub(crate) database: u32,
     pub(crate) client_name: Option<String>,
+    pub(crate) client_setinfo: bool,
     pub(crate) connect_timeout: Duration,
     pub(crate) timeout: Option<Duration>,
     pub(crate) nodelay: bool,
@@ -196,8 +197,8 @@ impl Config {
     /// `valkey://` and `valkey+unix://` are the same as `redis://` and `redis+unix://`. `rediss://` and `valkeys://`
     /// (TLS) are errors for now.
     ///
-    /// After a `?` and joined by `&` may follow `db` or `database`, `client_name` or `name`, `protocol` (`2`, `3`,
-    /// `resp2` or `resp3`), `connect_timeout` and `timeout` (a whole number with a unit: `500ms` or `5s`), and, for unix
+    /// After a `?` and joined by `&` may follow `db` or `database`, `client_name` or `name`, `client_setinfo` (`true` or
+    /// `false`), `protocol` (`2`, `3`, `resp2` or `resp3`), `connect_timeout` and `timeout` (a whole number with a unit: `500ms` or `5s`), and, for unix
     /// sockets, `user` and `password` or `pass`. Anything else is an error, and so is a thing given twice with different
     /// values. What the URL does not say has the defaults of the builder methods.
     ///
@@ -225,6 +226,7 @@ impl Config {
             password: None,
             database: 0,
             client_name: None,
+            client_setinfo: true,
             connect_timeout: Duration::from_secs(5),
             timeout: Some(Duration::from_secs(30)),
             nodelay: true,
@@ -279,6 +281,17 @@ impl Config {
     #[must_use]
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
         self.client_name = Some(name.into()).filter(|name| !name.is_empty());
+        self
+    }
+
+    /// Whether the name and the version of this crate are told to the server when the connection is opened (CLIENT SETINFO),
+    /// for CLIENT LIST to show them.
+    ///
+    /// It is a courtesy: an error is ignored. But a server whose rules do not let this user do it notes two denied commands
+    /// in its ACL LOG at each connect: say `false` for such a user. Defaults to `true`.
+    #[must_use]
+    pub fn client_setinfo(mut self, tell: bool) -> Self {
+        self.client_setinfo = tell;
         self
     }
 
@@ -497,6 +510,7 @@ impl fmt::Debug for Config {
             password,
             database,
             client_name,
+            client_setinfo,
             connect_timeout,
             timeout,
             nodelay,
@@ -518,6 +532,7 @@ impl fmt::Debug for Config {
             .field("password", &password.as_ref().map(|_| format_args!("***")))
             .field("database", database)
             .field("client_name", client_name)
+            .field("client_setinfo", client_setinfo)
             .field("connect_timeout", connect_timeout)
             .field("timeout", timeout)
             .field("nodelay", nodelay)
@@ -622,6 +637,7 @@ mod tests {
             .password(b"pass\xff")
             .database(3)
             .client_name("name")
+            .client_setinfo(false)
             .connect_timeout(second)
             .timeout(second * 2)
             .nodelay(false)
@@ -638,6 +654,7 @@ mod tests {
         assert_eq!(config.password.as_deref(), Some(&b"pass\xff"[..]));
         assert_eq!(config.database, 3);
         assert_eq!(config.client_name.as_deref(), Some("name"));
+        assert!(!config.client_setinfo);
         assert_eq!((config.connect_timeout, config.timeout), (second, Some(second * 2)));
         assert!(!config.nodelay);
         assert_eq!((config.keepalive, config.linger), (Some(second * 3), second * 4));

@@ -129,9 +129,12 @@ impl Engine {
         (database != 0).then(|| vec!["SELECT".into(), database.to_string().into_bytes()])
     }
 
-    fn info(&self) -> [Vec<Vec<u8>>; 2] {
+    fn info(&self) -> Vec<Vec<Vec<u8>>> {
+        if !self.config.client_setinfo {
+            return Vec::new();
+        }
         let info = |what: &str, value: &str| vec!["CLIENT".into(), "SETINFO".into(), what.into(), value.into()];
-        [info("LIB-NAME", env!("CARGO_PKG_NAME")), info("LIB-VER", env!("CARGO_PKG_VERSION"))]
+        vec![info("LIB-NAME", env!("CARGO_PKG_NAME")), info("LIB-VER", env!("CARGO_PKG_VERSION"))]
     }
 
     /// Brings what an earlier connection had changed back, by the commands that did so.

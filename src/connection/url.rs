@@ -79,6 +79,7 @@ pub(super) fn parse(url: &str) -> Result<Config> {
             "client_name" | "name" => {
                 set(&mut given.client_name, decode_text(value, "the client name")?, "the client name")?;
             }
+            "client_setinfo" => set(&mut given.client_setinfo, parse_bool(value)?, "`client_setinfo`")?,
             "protocol" => set(&mut given.protocol, parse_protocol(value)?, "the protocol")?,
             "connect_timeout" => set(&mut given.connect_timeout, parse_duration(value)?, "the connect timeout")?,
             "timeout" => set(&mut given.timeout, parse_duration(value)?, "the timeout")?,
@@ -103,6 +104,7 @@ struct Given {
     password: Option<Vec<u8>>,
     database: Option<u32>,
     client_name: Option<String>,
+    client_setinfo: Option<bool>,
     protocol: Option<Protocol>,
     connect_timeout: Option<Duration>,
     timeout: Option<Duration>,
@@ -122,6 +124,9 @@ impl Given {
         }
         if let Some(name) = self.client_name {
             config = config.client_name(name);
+        }
+        if let Some(tell) = self.client_setinfo {
+            config = config.client_setinfo(tell);
         }
         if let Some(protocol) = self.protocol {
             config = config.protocol(protocol);
@@ -189,6 +194,10 @@ fn parse_ipv6(text: &str) -> Result<String> {
 /// Not empty, and nothing but letters, digits and what may join them.
 fn is_plain(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~'))
+}
+
+fn parse_bool(text: &str) -> Result<bool> {
+    text.parse().map_err(|_| invalid("`client_setinfo` in the URL must be `true` or `false`"))
 }
 
 fn parse_protocol(text: &str) -> Result<Protocol> {
@@ -421,6 +430,8 @@ mod tests {
             ("redis://host?connect_timeout=-1s", "not a number"),
             ("redis://host?timeout=99999999999999999999s", "too large"),
             ("redis://host?protocol=4", "resp3"),
+            ("redis://host?client_setinfo=0", "`true` or `false`"),
+            ("redis://host?client_setinfo=true&client_setinfo=false", "given twice"),
             ("redis://host?client_name=%FF", "not UTF-8"),
             ("redis://host?colour=blue", "unknown key `colour`"),
             ("redis://host?=x", "an unknown key"),
