@@ -6,9 +6,9 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::args::{ArgWriter, ToArg, ToArgs, cmd};
+use crate::args::{ArgWriter, Gathered, ToArg, ToArgs, cmd, gather};
 use crate::commands::ScriptingCommands;
-use crate::connection::{Connection, TOO_LONG};
+use crate::connection::Connection;
 use crate::error::{Error, Result, WaitError};
 use crate::execute::{Execute, Handle};
 use crate::reply::Reply;
@@ -129,6 +129,9 @@ impl Script {
     ///
     /// The keys are given apart from the other arguments, so that a cluster can tell where to run it. Both may be empty:
     /// `()`. Keys and arguments are kept, as bytes, until the reply has come.
+    ///
+    /// Only on a connection: in a batch and in a transaction take [`eval`](Script::eval) or [`evalsha`](Script::evalsha), since
+    /// [nothing can be repeated there](Script#batches-and-transactions).
     pub fn run<'c, T: FromReply>(
         &self,
         conn: &'c Connection,
@@ -181,7 +184,9 @@ impl Script {
         keys: impl ToArgs,
         arguments: impl ToArgs,
     ) -> ScriptReply<'c, T> {
-        let state = match Gathered::of(keys).and_then(|keys| Ok((keys, Gathered::of(arguments)?))) {
+        let gathered =
+            gather(|out| keys.write_args(out)).and_then(|keys| Ok((keys, gather(|out| arguments.write_args(out))?)));
+        let state = match gathered {
             Ok((keys, arguments)) => {
                 let command = cmd(names[0]).arg(self.digest()).any_counted_keys(&keys).options(&arguments);
                 let reply = conn.execute(command);
@@ -201,29 +206,6 @@ impl fmt::Debug for Script {
 }
 
 /// Arguments that may be sent more than once.
-#[derive(Debug)]
-struct Gathered {
-    bytes: Vec<u8>,
-    count: usize,
-}
-
-impl Gathered {
-    /// # Errors
-    ///
-    /// When one of them is too long to be sent, or an iterator has failed.
-    fn of<A: ToArgs>(arguments: A) -> Result<Self> {
-        let mut bytes = Vec::new();
-        let mut out = ArgWriter::new(&mut bytes, 0);
-        arguments.write_args(&mut out);
-        let (end, count) = (out.end().ok_or(Error::Argument(TOO_LONG))?, out.count());
-        bytes.truncate(end);
-        match arguments.failure() {
-            Some(error) if !A::DIRECT => Err(error),
-            _ => Ok(Gathered { bytes, count }),
-        }
-    }
-}
-
 impl ToArgs for &Gathered {
     fn write_args(&self, out: &mut ArgWriter<'_>) {
         encode::bulk_ranges(&self.bytes, 0).for_each(|range| out.arg(&self.bytes[range]));

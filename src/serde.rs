@@ -2,7 +2,7 @@
 //! feature `serde`.
 //!
 //! [`Json`] is one argument or one reply. [`Fields`] are the fields and values of a hash: pairs for HSET, and what
-//! HGETALL answers.
+//! HGETALL answers, as [`hgetall_as`](crate::commands::HashCommands::hgetall_as) takes it.
 //!
 //! ```
 //! # fn main() -> redefer::Result<()> {
@@ -33,9 +33,9 @@
 //! // As a hash, each field by its name; what is nested is JSON, and what is `None` is left out.
 //! conn.hset("user:hash", Fields(&ada)).wait()?;
 //! conn.hincrby("user:hash", "age", 1).wait()?;
-//! let Fields(user) = conn.hgetall::<(), ()>("user:hash").wait_as::<Fields<User>>()?;
+//! let Fields(user) = conn.hgetall_as::<Fields<User>>("user:hash").wait()?;
 //! assert_eq!(user, User { age: 37, ..ada });
-//! let nobody: Option<Fields<User>> = conn.hgetall::<(), ()>("user:none").wait_as()?;
+//! let nobody: Option<Fields<User>> = conn.hgetall_as("user:none").wait()?;
 //! assert!(nobody.is_none());
 //! # }
 //! # Ok(())
@@ -58,19 +58,17 @@ use crate::values::FromReply;
 ///
 /// JSON has no infinite numbers and no `NaN`: they are sent as `null`.
 ///
-/// # Panics
-///
-/// As an argument, if the value cannot be JSON: a map whose keys are no text and no numbers, or an error of a `Serialize`
-/// written by hand. Nothing of the command is sent then. [`to_json`] gives an error instead.
+/// A value that cannot be JSON (a map whose keys are no text and no numbers, or an error of a `Serialize` written by hand)
+/// fails its command with [`Error::Custom`], and nothing of it is sent. Only where a value is kept among options, such as
+/// [`VaddOptions::setattr`](crate::commands::VaddOptions::setattr), it is a panic: use [`to_json`] there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Json<T>(pub T);
 
 impl<T: Serialize> ToArg for Json<T> {
-    #[track_caller]
     fn to_arg(&self) -> Arg<'_> {
         match serde_json::to_vec(&self.0) {
             Ok(text) => Arg::Owned(text),
-            Err(error) => panic!("a value that cannot be JSON: {error}"),
+            Err(error) => Arg::Failed(Error::custom(format!("a value that cannot be JSON: {error}"))),
         }
     }
 }
@@ -120,19 +118,16 @@ pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String> {
 ///
 /// A key that does not exist has no fields: an `Option<Fields<T>>` is `None` then.
 ///
-/// # Panics
-///
-/// As arguments, if the value is no struct and no map, or has something nested that cannot be JSON (see [`Json`]). Nothing
-/// of the command is sent then. [`to_fields`] gives an error instead.
+/// As arguments, a value that is no struct and no map, or has something nested that cannot be JSON (see [`Json`]), fails its
+/// command with [`Error::Custom`], and nothing of it is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fields<T>(pub T);
 
 impl<T: Serialize> ToArgs for Fields<T> {
-    #[track_caller]
     fn write_args(&self, out: &mut ArgWriter<'_>) {
-        match to_fields(&self.0) {
+        match ser::to_fields(&self.0) {
             Ok(fields) => fields.write_args(out),
-            Err(error) => panic!("a value that cannot be the fields of a hash: {error}"),
+            Err(error) => out.fail(Error::custom(format!("a value that cannot be the fields of a hash: {error}"))),
         }
     }
 }

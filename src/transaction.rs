@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::time::Duration;
 
-use crate::args::{ArgWriter, Arguments, Command, ToArgs};
+use crate::args::{ArgWriter, Arguments, Command, Gathered, ToArgs, gather};
 use crate::connection::{Change, Connection, Effect, Encoded, TOO_LONG, place, unwritten};
 use crate::error::{Error, Result};
 use crate::execute::Execute;
@@ -80,7 +80,8 @@ use crate::values::FromReply;
 ///
 /// # Drop
 ///
-/// Nothing is sent, and its handles give [`Error::NotCommitted`]; likewise [`discard`](Transaction::discard). A
+/// Nothing is sent, and its handles give [`Error::NotCommitted`], or the error of a command that could not have been sent;
+/// nothing goes to the account. Likewise [`discard`](Transaction::discard). A
 /// transaction under [`Watch`] ends the watch.
 #[must_use = "a transaction that is not committed sends nothing"]
 pub struct Transaction<'c> {
@@ -158,12 +159,11 @@ impl Connection {
     ///
     /// [`Error::Refused`] while another watch is held; [`Error::Argument`] without keys; those of a wait.
     pub fn watch(&self, keys: impl ToArgs) -> Result<Watch<'_>> {
-        let (keys, count) = encode_keys(keys)?;
-        self.watch_encoded(&keys, count)
+        self.watch_gathered(&gather_keys(keys)?)
     }
 
-    fn watch_encoded(&self, keys: &[u8], count: usize) -> Result<Watch<'_>> {
-        let generation = self.begin_watch(keys, count)?;
+    fn watch_gathered(&self, keys: &Gathered) -> Result<Watch<'_>> {
+        let generation = self.begin_watch(keys)?;
         Ok(Watch { conn: self, generation, spent: false })
     }
 
@@ -203,10 +203,10 @@ impl Connection {
         keys: impl ToArgs,
         mut body: impl FnMut(&'c Connection, &Transaction<'c>) -> Result<H>,
     ) -> Result<H::Output> {
-        let (keys, count) = encode_keys(keys)?;
+        let keys = gather_keys(keys)?;
         let mut attempt = 0;
         loop {
-            let tx = self.watch_encoded(&keys, count)?.transaction();
+            let tx = self.watch_gathered(&keys)?.transaction();
             let handles = body(self, &tx)?;
             match tx.commit().wait() {
                 Ok(()) => return handles.wait_all(),
@@ -224,22 +224,9 @@ impl Connection {
 /// How often [`Connection::transact`] begins again.
 const RETRIES: u32 = 15;
 
-fn encode_keys(keys: impl ToArgs) -> Result<(Vec<u8>, usize)> {
-    let mut bytes = Vec::new();
-    let mut out = ArgWriter::new(&mut bytes, 0);
-    keys.write_args(&mut out);
-    if let Some(error) = keys.failure() {
-        return Err(error);
-    }
-    let (end, count) = (out.end(), out.count());
-    match end {
-        Some(_) if count == 0 => Err(Error::Argument("WATCH needs at least one key")),
-        Some(end) => {
-            bytes.truncate(end);
-            Ok((bytes, count))
-        }
-        None => Err(Error::Argument("a key is longer than 512 MiB")),
-    }
+fn gather_keys(keys: impl ToArgs) -> Result<Gathered> {
+    let keys = gather(|out| keys.write_args(out))?;
+    if keys.count == 0 { Err(Error::Argument("WATCH needs at least one key")) } else { Ok(keys) }
 }
 
 impl<'c> Transaction<'c> {
@@ -404,7 +391,13 @@ impl fmt::Debug for Watch<'_> {
     }
 }
 
-/// The handles whose values [`Connection::transact`] returns: one, or a tuple or vector of them, or `()`.
+/// The handles whose values [`Connection::transact`] returns: one, an `Option`, a vector or a tuple of them, or `()`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not what the body of `transact` returns",
+    label = "neither a handle that `tx` gave, nor an `Option`, a vector or a tuple of such handles, nor `()`",
+    note = "return `Ok(tx.incr(\"x\"))`, the handle of a command, for its value when the transaction has run",
+    note = "a value that the body has itself can be kept in a variable outside of it"
+)]
 pub trait Handles {
     /// Their values.
     type Output;
@@ -431,6 +424,14 @@ impl<H: Handles> Handles for Vec<H> {
     type Output = Vec<H::Output>;
     fn wait_all(self) -> Result<Self::Output> {
         self.into_iter().map(H::wait_all).collect()
+    }
+}
+
+/// Nothing, where there is nothing to do.
+impl<H: Handles> Handles for Option<H> {
+    type Output = Option<H::Output>;
+    fn wait_all(self) -> Result<Self::Output> {
+        self.map(H::wait_all).transpose()
     }
 }
 

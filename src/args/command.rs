@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::{ArgWriter, ToArg, ToArgs};
-use crate::error::Error;
 
 /// How long a command may keep the connection waiting on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,8 +129,6 @@ pub trait Arguments {
 pub enum Unwritten {
     /// A list is empty where the server needs an element.
     Empty,
-    /// An iterator has failed.
-    Failed(Error),
 }
 
 impl Arguments for () {
@@ -195,22 +192,12 @@ impl<A: ToArg> Arguments for One<A> {
     }
 }
 
-/// Fails if a list has failed while it was written.
-#[inline(always)]
-fn whole<A: ToArgs>(list: &A) -> Result<(), Unwritten> {
-    if A::DIRECT {
-        return Ok(());
-    }
-    list.failure().map_or(Ok(()), |error| Err(Unwritten::Failed(error)))
-}
-
 /// Writes a list and says whether it was empty.
 #[inline(always)]
 fn write_some<A: ToArgs>(list: &A, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
     let before = out.count();
     list.write_args(out);
-    whole(list)?;
-    if out.count() == before && !out.too_long { Err(Unwritten::Empty) } else { Ok(()) }
+    if out.count() == before && !out.unsendable { Err(Unwritten::Empty) } else { Ok(()) }
 }
 
 /// One key or more.
@@ -272,7 +259,7 @@ impl<A: ToArgs> Arguments for Any<A> {
     }
     fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
         self.0.write_args(out);
-        whole(&self.0)
+        Ok(())
     }
 }
 
@@ -284,8 +271,7 @@ pub(crate) struct Counted<L>(L);
 fn write_counted<A: ToArgs>(list: &A, out: &mut ArgWriter<'_>) -> Result<usize, Unwritten> {
     let before = out.count();
     let start = out.counted(list);
-    whole(list)?;
-    if out.count() == before + 1 && !out.too_long { Err(Unwritten::Empty) } else { Ok(start) }
+    if out.count() == before + 1 && !out.unsendable { Err(Unwritten::Empty) } else { Ok(start) }
 }
 
 impl<K: ToArgs> Arguments for Counted<Keys<K>> {
@@ -307,7 +293,6 @@ impl<K: ToArgs> Arguments for Counted<Any<K>> {
     }
     fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
         let start = out.counted(&self.0.0);
-        whole(&self.0.0)?;
         out.mark_keys(start, 1);
         Ok(())
     }

@@ -2,14 +2,18 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use super::{ArgWriter, ToArg};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// A value that is any number of arguments: see the [module](crate::args).
 ///
-/// For a type of your own, write each argument in turn. Like [`ToArg`], it runs before the connection is touched. To pass
-/// a reference to it as well, implement the trait for `&T` too.
+/// For a type of your own, write each argument in turn. Like [`ToArg`], it runs before the connection is touched, and it can
+/// [`fail`](ArgWriter::fail). To pass a reference to it as well, implement the trait for `&T` too.
+///
+/// A list without elements is refused where the server needs one: see the [module](crate::args).
 ///
 /// ```
 /// use redefer::{ToArgs, args::ArgWriter};
@@ -41,13 +45,6 @@ pub trait ToArgs {
     fn count(&self) -> usize {
         0
     }
-
-    /// What kept the arguments from being written whole. Asked afterwards, and only where [`DIRECT`](ToArgs::DIRECT) is
-    /// false.
-    #[doc(hidden)]
-    fn failure(&self) -> Option<Error> {
-        None
-    }
 }
 
 /// Any number of pairs of arguments: fields and values of a hash, keys and values of MSET, scores and members.
@@ -73,18 +70,25 @@ impl<T: ToArg> ToArgs for T {
     }
 }
 
-/// Nothing, or one argument.
-impl<T: ToArg> ToArgs for Option<T> {
-    fn write_args(&self, out: &mut ArgWriter<'_>) {
-        if let Some(argument) = self {
-            out.arg(argument);
+macro_rules! option_to_args {
+    ($($type:ty),*) => {$(
+        /// Nothing, or what is in it: one argument or a list.
+        impl<T: ToArgs> ToArgs for $type {
+            fn write_args(&self, out: &mut ArgWriter<'_>) {
+                if let Some(arguments) = self {
+                    arguments.write_args(out);
+                }
+            }
+            const DIRECT: bool = T::DIRECT;
+            fn count(&self) -> usize {
+                self.as_ref().map_or(0, T::count)
+            }
         }
-    }
-    const DIRECT: bool = T::DIRECT;
-    fn count(&self) -> usize {
-        usize::from(self.is_some())
-    }
+        impl<T: ToPairs> ToPairs for $type {}
+    )*};
 }
+
+option_to_args!(Option<T>, &Option<T>);
 
 macro_rules! list_to_args {
     ($([$($generics:tt)*] $type:ty),* $(,)?) => {$(
@@ -107,6 +111,12 @@ list_to_args!(
     [] &[T],
     [] Vec<T>,
     [] &Vec<T>,
+    [] Box<[T]>,
+    [] &Box<[T]>,
+    [] Rc<[T]>,
+    [] &Rc<[T]>,
+    [] Arc<[T]>,
+    [] &Arc<[T]>,
     [const N: usize] [T; N],
     [const N: usize] &[T; N],
     [] VecDeque<T>,
@@ -148,9 +158,6 @@ macro_rules! tuple_to_args {
             #[inline(always)]
             fn count(&self) -> usize {
                 0 $(+ self.$index.count())+
-            }
-            fn failure(&self) -> Option<Error> {
-                None $(.or_else(|| self.$index.failure()))+
             }
         }
         impl<$($name: ToArgs),+> ToArgs for &($($name,)+) {
@@ -211,10 +218,7 @@ impl ToArgs for () {
 pub struct Each<I>(Cell<Option<I>>);
 
 /// What an iterator yields before its first error, as arguments: made by [`try_each`].
-pub struct TryEach<I> {
-    items: Cell<Option<I>>,
-    failure: Cell<Option<Error>>,
-}
+pub struct TryEach<I>(Cell<Option<I>>);
 
 /// Takes what `items` yields as arguments, each item one ([`ToArg`]) or several ([`ToArgs`]).
 ///
@@ -249,23 +253,17 @@ pub fn each<I: IntoIterator<Item: ToArgs>>(items: I) -> Each<I::IntoIter> {
 /// # }
 /// ```
 pub fn try_each<T: ToArgs, I: IntoIterator<Item = Result<T>>>(items: I) -> TryEach<I::IntoIter> {
-    TryEach { items: Cell::new(Some(items.into_iter())), failure: Cell::new(None) }
+    TryEach(Cell::new(Some(items.into_iter())))
 }
 
 impl<T: ToArgs, I: Iterator<Item = Result<T>>> ToArgs for TryEach<I> {
     fn write_args(&self, out: &mut ArgWriter<'_>) {
-        for item in self.items.take().into_iter().flatten() {
+        for item in self.0.take().into_iter().flatten() {
             match item {
                 Ok(item) => item.write_args(out),
-                Err(error) => {
-                    self.failure.set(Some(error));
-                    break;
-                }
+                Err(error) => return out.fail(error),
             }
         }
-    }
-    fn failure(&self) -> Option<Error> {
-        self.failure.take()
     }
 }
 
@@ -322,6 +320,18 @@ mod tests {
         check((), &[]);
         check(Some(1), &["1"]);
         check(None::<i64>, &[]);
+        check(Some(("COUNT", 1)), &["COUNT", "1"]);
+        check(None::<(&str, i64)>, &[]);
+        check(Some(vec!["a", "b"]), &["a", "b"]);
+        check(("a", &None::<String>, Some([1, 2])), &["a", "1", "2"]);
+        check(Box::<[&str]>::from(["a"]), &["a"]);
+        check(Rc::<[i64]>::from([1, 2]), &["1", "2"]);
+        check(Arc::<[(&str, i64)]>::from([("a", 1)]), &["a", "1"]);
+        check(Box::<[u8]>::from(*b"bytes"), &["bytes"]);
+        check(
+            (u128::MAX, i128::MIN),
+            &["340282366920938463463374607431768211455", "-170141183460469231731687303715884105728"],
+        );
         check(("a", 1), &["a", "1"]);
         check(["a", "b"], &["a", "b"]);
         check(&["a", "b"][..], &["a", "b"]);

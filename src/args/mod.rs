@@ -1,10 +1,19 @@
 //! What can be an argument of a command.
 //!
 //! [`ToArg`] is one argument: text, bytes, a number, or a type of your own. [`ToArgs`] is any number of them: a single
-//! one, a tuple, a slice, an array, a vector, a set, a map, an `Option`, or [`each`] of an iterator. [`ToPairs`] are
-//! those lists that come in twos, such as the fields and values of a hash.
+//! one, a tuple, a slice, an array, a vector, a set, a map, an `Option` of any of these, or [`each`] of an iterator.
+//! [`ToPairs`] are those lists that come in twos, such as the fields and values of a hash.
 //!
-//! `[u8]`, `Vec<u8>` and `[u8; N]` are always *one* argument, the bytes; for that reason a single `u8` is none.
+//! `[u8]`, `Vec<u8>` and `[u8; N]` are always *one* argument, the bytes; for that reason a single `u8` is none. What has only
+//! `Display` is an argument by its text: `x.to_string()`.
+//!
+//! **An empty list** is an error, [`Error::Argument`], where the server needs at least one element, and nothing is sent:
+//! `conn.del(&keys)`, `conn.mget(&keys)`, `conn.sadd("set", &members)`. Where keys or members may be none, ask before. Where
+//! the server takes none for all, such as `command_docs` and `info_sections`, so does the method.
+//!
+//! **An `Option`** is a list of nothing or of what is in it. It is not one argument (there is no nil to be sent), so it
+//! can be in a list, `conn.command::<Value>("LPOS", ("list", "a", rank.map(|rank| ("RANK", rank))))`, and not be a key or a
+//! value.
 //!
 //! ```
 //! use redefer::{Arg, ToArg};
@@ -17,6 +26,8 @@
 //!     }
 //! }
 //! ```
+//!
+//! A value that cannot be sent, because it cannot be encoded, say, is [`Arg::Failed`]: its error becomes the command's.
 
 mod command;
 mod lists;
@@ -30,6 +41,8 @@ pub use scalars::{Arg, ToArg};
 
 use std::ops::Range;
 
+use crate::connection::TOO_LONG;
+use crate::error::{Error, Result};
 use crate::resp::{encode, number};
 
 /// The longest argument that a server takes, with its default `proto-max-bulk-len`.
@@ -41,7 +54,10 @@ pub struct ArgWriter<'a> {
     buf: &'a mut Vec<u8>,
     pos: usize,
     count: usize,
-    too_long: bool,
+    /// An argument was too long, or has failed.
+    unsendable: bool,
+    /// Where the first error goes. There is no such place where all arguments are of this crate's types, which do not fail.
+    failure: Option<&'a mut Option<Error>>,
     /// Where the keys are, for those who route by them.
     keys: Option<&'a mut Vec<Range<usize>>>,
 }
@@ -49,7 +65,7 @@ pub struct ArgWriter<'a> {
 impl<'a> ArgWriter<'a> {
     #[inline(always)]
     pub(crate) fn new(buf: &'a mut Vec<u8>, pos: usize) -> Self {
-        ArgWriter { buf, pos, count: 0, too_long: false, keys: None }
+        ArgWriter { buf, pos, count: 0, unsendable: false, failure: None, keys: None }
     }
 
     /// A writer that also notes where in `buf` each key stands.
@@ -66,7 +82,7 @@ impl<'a> ArgWriter<'a> {
         }
     }
 
-    /// Writes one argument.
+    /// Writes one argument. An [`Arg::Failed`] is what [`fail`](ArgWriter::fail) does.
     #[inline(always)]
     pub fn arg<A: ToArg + ?Sized>(&mut self, argument: &A) {
         match argument.to_arg() {
@@ -75,6 +91,32 @@ impl<'a> ArgWriter<'a> {
             Arg::Unsigned(n) => self.bytes(itoa::Buffer::new().format(n).as_bytes()),
             Arg::Double(x) => self.bytes(number::double_text(x).as_bytes()),
             Arg::Owned(bytes) => self.bytes(&bytes),
+            Arg::Failed(error) => self.fail(error),
+        }
+    }
+
+    /// Fails the command: its handle gives this error, if it is the first one, and nothing is sent.
+    ///
+    /// ```
+    /// use redefer::{Error, ToArgs, args::ArgWriter};
+    ///
+    /// struct Path(std::path::PathBuf);
+    ///
+    /// impl ToArgs for Path {
+    ///     fn write_args(&self, out: &mut ArgWriter<'_>) {
+    ///         match self.0.to_str() {
+    ///             Some(path) => out.arg(path),
+    ///             None => out.fail(Error::custom("a path that is not UTF-8")),
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    #[cold]
+    #[inline(never)]
+    pub fn fail(&mut self, error: Error) {
+        self.unsendable = true;
+        if let Some(failure) = &mut self.failure {
+            failure.get_or_insert(error);
         }
     }
 
@@ -82,7 +124,7 @@ impl<'a> ArgWriter<'a> {
     fn bytes(&mut self, bytes: &[u8]) {
         self.count += 1;
         if bytes.len() > encode::SHORT && bytes.len() > MAX_ARGUMENT {
-            self.too_long = true;
+            self.unsendable = true;
         } else {
             self.pos = encode::bulk(self.buf, self.pos, bytes);
         }
@@ -96,15 +138,17 @@ impl<'a> ArgWriter<'a> {
             list.write_args(self);
             start
         } else {
-            let mut gathered = Vec::new();
-            let mut inner = ArgWriter::new(&mut gathered, 0);
-            list.write_args(&mut inner);
-            let (pos, count) = (inner.pos, inner.count);
-            self.too_long |= inner.too_long;
-            self.arg(&(count as u64));
+            let gathered = match gather(|out| list.write_args(out)) {
+                Ok(gathered) => gathered,
+                Err(error) => {
+                    self.fail(error);
+                    Gathered::default()
+                }
+            };
+            self.arg(&(gathered.count as u64));
             let start = self.pos;
-            self.raw(&gathered[..pos]);
-            self.count += count;
+            self.raw(&gathered.bytes);
+            self.count += gathered.count;
             start
         }
     }
@@ -122,9 +166,35 @@ impl<'a> ArgWriter<'a> {
         self.count
     }
 
-    /// The position behind the last argument, or nothing if one was too long.
+    /// The position behind the last argument, or nothing if one was too long or has failed.
     #[inline(always)]
     pub(crate) fn end(&self) -> Option<usize> {
-        if self.too_long { None } else { Some(self.pos) }
+        if self.unsendable { None } else { Some(self.pos) }
+    }
+}
+
+/// Arguments that are encoded, and how many there are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) count: usize,
+}
+
+/// Encodes arguments that may be anybody's.
+///
+/// # Errors
+///
+/// When one of them has failed or is too long to be sent.
+pub(crate) fn gather(write: impl FnOnce(&mut ArgWriter<'_>)) -> Result<Gathered> {
+    let (mut bytes, mut failure) = (Vec::new(), None);
+    let mut out = ArgWriter { failure: Some(&mut failure), ..ArgWriter::new(&mut bytes, 0) };
+    write(&mut out);
+    let (end, count) = (out.end(), out.count);
+    match end {
+        Some(end) => {
+            bytes.truncate(end);
+            Ok(Gathered { bytes, count })
+        }
+        None => Err(failure.unwrap_or(Error::Argument(TOO_LONG))),
     }
 }

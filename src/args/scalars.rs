@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::error::Error;
 use crate::resp::number;
 
 /// The bytes of one argument.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Arg<'a> {
     /// Bytes that are there already.
@@ -20,6 +21,22 @@ pub enum Arg<'a> {
     Double(f64),
     /// Bytes made for the occasion.
     Owned(Vec<u8>),
+    /// No argument at all: the command fails with this error, and nothing of it is sent.
+    Failed(Error),
+}
+
+/// Two that failed are never equal, since errors cannot be compared.
+impl PartialEq for Arg<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Arg::Bytes(a), Arg::Bytes(b)) => a == b,
+            (Arg::Integer(a), Arg::Integer(b)) => a == b,
+            (Arg::Unsigned(a), Arg::Unsigned(b)) => a == b,
+            (Arg::Double(a), Arg::Double(b)) => a == b,
+            (Arg::Owned(a), Arg::Owned(b)) => a == b,
+            _ => false,
+        }
+    }
 }
 
 impl<'a> From<&'a [u8]> for Arg<'a> {
@@ -48,12 +65,14 @@ impl From<String> for Arg<'_> {
 
 /// A value that can be one argument of a command: a key, a member, a payload, a number.
 ///
-/// A panic in [`to_arg`](ToArg::to_arg) leaves nothing of the command behind. The method runs before the connection is
+/// A value that cannot be sent is [`Arg::Failed`]. A panic in [`to_arg`](ToArg::to_arg) leaves nothing of the command behind. The method runs before the connection is
 /// touched, so it may itself use the connection.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a command",
     label = "not text, bytes or a number",
-    note = "for a type of your own implement `ToArg`; a single `u8` is none, since `[u8]` is bytes"
+    note = "for a type of your own implement `ToArg`; a single `u8` is none, since `[u8]` is bytes",
+    note = "an `Option` is none either, since there is no nil to be sent; in a list of arguments it is nothing or one of them",
+    note = "a type that serde can serialise is one inside `redefer::serde::Json`, with the feature `serde`"
 )]
 pub trait ToArg {
     /// The argument's bytes.
@@ -73,9 +92,11 @@ impl ToArg for Arg<'_> {
             Arg::Integer(n) => Arg::Integer(*n),
             Arg::Unsigned(n) => Arg::Unsigned(*n),
             Arg::Double(x) => Arg::Double(*x),
+            Arg::Failed(error) => Arg::Failed(error.clone()),
         }
     }
-    const DIRECT: bool = true;
+    // Since it may be an error.
+    const DIRECT: bool = false;
 }
 
 macro_rules! bytes_to_arg {
@@ -130,17 +151,23 @@ impl ToArg for usize {
     const DIRECT: bool = true;
 }
 
+macro_rules! text_to_arg {
+    ($($type:ty),*) => {$(
+        impl ToArg for $type {
+            fn to_arg(&self) -> Arg<'_> {
+                Arg::from(self.to_string())
+            }
+            const DIRECT: bool = true;
+        }
+    )*};
+}
+
+text_to_arg!(i128, u128, char);
+
 impl ToArg for f32 {
     fn to_arg(&self) -> Arg<'_> {
         // As text first: 0.1f32 is to be sent as 0.1, not as the double nearest to it.
         Arg::from(number::shorten(format!("{self:?}")))
-    }
-    const DIRECT: bool = true;
-}
-
-impl ToArg for char {
-    fn to_arg(&self) -> Arg<'_> {
-        Arg::from(String::from(*self))
     }
     const DIRECT: bool = true;
 }
@@ -201,5 +228,7 @@ mod tests {
         assert_eq!(Cow::Borrowed("k").to_arg(), Arg::Bytes(b"k"));
         assert_eq!(Arc::<str>::from("k").to_arg(), Arg::Bytes(b"k"));
         assert_eq!(true.to_arg(), Arg::Integer(1));
+        assert_eq!(u128::MAX.to_arg(), Arg::Owned(b"340282366920938463463374607431768211455".to_vec()));
+        assert_eq!('é'.to_arg(), Arg::Owned("é".into()));
     }
 }

@@ -1,11 +1,10 @@
 //! What the options of commands are made of: flags, names with values, times.
 
-use std::cell::Cell;
 use std::time::{Duration, SystemTime};
 
-use crate::args::{Arg, ArgWriter, ToArg, ToArgs, ToPairs};
-use crate::connection::{EMPTY, TOO_LONG};
-use crate::error::Error;
+use crate::args::{Arg, ArgWriter, Gathered, ToArg, ToArgs, ToPairs, gather};
+use crate::connection::EMPTY;
+use crate::error::{Error, Result};
 use crate::resp::encode;
 
 /// A word that is there or not.
@@ -39,33 +38,19 @@ impl<T: ToArgs> ToArgs for Named<T> {
     fn count(&self) -> usize {
         self.1.as_ref().map_or(0, |values| 1 + values.count())
     }
-    fn failure(&self) -> Option<Error> {
-        self.1.as_ref().and_then(ToArgs::failure)
-    }
 }
 
 /// A list that may not be empty, for a command that is issued by its name.
 #[derive(Debug)]
-pub(crate) struct AtLeastOne<A> {
-    list: A,
-    written: Cell<bool>,
-}
-
-impl<A> AtLeastOne<A> {
-    pub(crate) fn new(list: A) -> Self {
-        AtLeastOne { list, written: Cell::new(false) }
-    }
-}
+pub(crate) struct AtLeastOne<A>(pub(crate) A);
 
 impl<A: ToArgs> ToArgs for AtLeastOne<A> {
     fn write_args(&self, out: &mut ArgWriter<'_>) {
         let before = out.count();
-        self.list.write_args(out);
-        self.written.set(out.count() > before);
-    }
-    fn failure(&self) -> Option<Error> {
-        let empty = (!self.written.get()).then_some(Error::Argument(EMPTY));
-        self.list.failure().or(empty)
+        self.0.write_args(out);
+        if out.count() == before {
+            out.fail(Error::Argument(EMPTY));
+        }
     }
 }
 
@@ -85,9 +70,6 @@ where
     const DIRECT: bool = <&'a T>::DIRECT;
     fn count(&self) -> usize {
         self.0.map_or(0, |options| options.count())
-    }
-    fn failure(&self) -> Option<Error> {
-        self.0.and_then(|options| options.failure())
     }
 }
 
@@ -131,6 +113,11 @@ macro_rules! word_to_arg {
 pub(crate) use {parts_to_args, word_to_arg};
 
 /// The bytes of an argument, to be kept among options.
+///
+/// # Panics
+///
+/// If it has failed: options are made before there is a command whose error that could be.
+#[track_caller]
 pub(crate) fn owned(argument: impl ToArg) -> Vec<u8> {
     match argument.to_arg() {
         Arg::Bytes(bytes) => bytes.to_vec(),
@@ -144,6 +131,7 @@ pub(crate) fn owned(argument: impl ToArg) -> Vec<u8> {
             let end = out.end().unwrap_or(0);
             encode::bulk_ranges(&buf[..end], 0).next().map_or(Vec::new(), |range| buf[range].to_vec())
         }
+        Arg::Failed(error) => panic!("an option that cannot be sent: {error}"),
     }
 }
 
@@ -152,25 +140,19 @@ pub(crate) fn owned(argument: impl ToArg) -> Vec<u8> {
 #[derive(Debug)]
 pub(crate) struct Pairs<P> {
     pairs: P,
-    gathered: Option<Vec<u8>>,
+    gathered: Option<Result<Gathered>>,
     count: usize,
-    failure: Option<Error>,
 }
 
 impl<P: ToPairs> Pairs<P> {
     pub(crate) fn new(pairs: P) -> Self {
         if P::DIRECT {
             let count = pairs.count();
-            return Pairs { pairs, gathered: None, count, failure: None };
+            return Pairs { pairs, gathered: None, count };
         }
-        let mut buf = Vec::new();
-        let mut out = ArgWriter::new(&mut buf, 0);
-        pairs.write_args(&mut out);
-        let (end, count) = (out.end(), out.count());
-        let too_long = || end.is_none().then_some(Error::Argument(TOO_LONG));
-        let failure = pairs.failure().or_else(too_long);
-        buf.truncate(end.unwrap_or(0));
-        Pairs { pairs, gathered: Some(buf), count, failure }
+        let gathered = gather(|out| pairs.write_args(out));
+        let count = gathered.as_ref().map_or(0, |gathered| gathered.count);
+        Pairs { pairs, gathered: Some(gathered), count }
     }
 
     /// How many pairs there are.
@@ -183,15 +165,13 @@ impl<P: ToPairs> ToArgs for Pairs<P> {
     fn write_args(&self, out: &mut ArgWriter<'_>) {
         match &self.gathered {
             None => self.pairs.write_args(out),
-            Some(bytes) => encode::bulk_ranges(bytes, 0).for_each(|range| out.arg(&bytes[range])),
+            Some(Ok(gathered)) => gathered.write_args(out),
+            Some(Err(error)) => out.fail(error.clone()),
         }
     }
     const DIRECT: bool = P::DIRECT;
     fn count(&self) -> usize {
         self.count
-    }
-    fn failure(&self) -> Option<Error> {
-        self.failure.clone()
     }
 }
 

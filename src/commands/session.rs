@@ -54,7 +54,7 @@ pub trait SessionCommands: Execute {
     ///
     /// [CLIENT CAPA](https://valkey.io/commands/client-capa/)
     fn client_capa(self, capabilities: impl ToArgs) -> Self::Reply<()> {
-        self.command("CLIENT CAPA", AtLeastOne::new(capabilities))
+        self.command("CLIENT CAPA", AtLeastOne(capabilities))
     }
 
     /// Whether the connection brings data from elsewhere to a server in import mode, so that keys do not expire for it.

@@ -11,7 +11,7 @@ use super::issue::Encoded;
 use super::place;
 use super::settle::{Arrived, Resolved};
 use super::table::Effect;
-use crate::args::{ArgWriter, MAX_ARGUMENT, ToArgs};
+use crate::args::{MAX_ARGUMENT, ToArgs, gather};
 use crate::error::{Error, Result, UnexpectedReply, WaitError};
 use crate::resp::{self, ProtocolError, number};
 use crate::values::FromReply;
@@ -44,25 +44,12 @@ impl<'a> Fed<'a> {
         if before.effect() != Effect::Ordinary {
             return Err(Error::Refused("a value can be fed only into a command that does nothing to the connection"));
         }
-        let (rest, more) = arguments(after)?;
-        let count = resp::encode::arguments(&before.bytes).count() + 1 + more;
+        let after = gather(|out| after.write_args(out))?;
+        let count = resp::encode::arguments(&before.bytes).count() + 1 + after.count;
         let words = memchr::memchr(b'\n', &before.bytes).map_or(0, |end| end + 1);
         let head =
             [format!("*{count}\r\n").as_bytes(), &before.bytes[words..], format!("${len}\r\n").as_bytes()].concat();
-        Ok(Fed { head, value, len, tail: [b"\r\n", &rest[..]].concat() })
-    }
-}
-
-/// Arguments as bytes, and how many there are.
-fn arguments(list: impl ToArgs) -> Result<(Vec<u8>, usize)> {
-    let mut bytes = Vec::new();
-    let mut out = ArgWriter::new(&mut bytes, 0);
-    list.write_args(&mut out);
-    let (end, count) = (out.end().ok_or(Error::Argument(TOO_LONG))?, out.count());
-    bytes.truncate(end);
-    match list.failure() {
-        Some(error) => Err(error),
-        None => Ok((bytes, count)),
+        Ok(Fed { head, value, len, tail: [b"\r\n", &after.bytes[..]].concat() })
     }
 }
 

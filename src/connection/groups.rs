@@ -46,6 +46,15 @@ pub(super) struct Group {
 }
 
 impl Group {
+    /// One more command, with a handle: its index.
+    #[inline]
+    pub(super) fn add(&mut self) -> u32 {
+        let index = self.size;
+        self.size += 1;
+        self.live += 1;
+        index
+    }
+
     /// Fails a transaction that has a command which could not be encoded, and says whether it has one. The first such error
     /// is for the commit and every handle, its own included. Returned are those that nobody would be told otherwise.
     pub(super) fn fail_for_refused(&mut self) -> Option<Vec<Error>> {
@@ -54,7 +63,8 @@ impl Group {
         }
         let (_, first) = self.refused.remove(0);
         self.state = State::Failed(first);
-        let dropped = self.refused.iter().filter(|refused| self.detached.contains(&refused.0));
+        self.detached.sort_unstable();
+        let dropped = self.refused.iter().filter(|refused| self.detached.binary_search(&refused.0).is_ok());
         Some(dropped.map(|refused| refused.1.clone()).collect())
     }
 

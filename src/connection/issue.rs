@@ -2,12 +2,12 @@
 
 use super::Connection;
 use super::batches::BatchRecord;
-use super::engine::{BUSY, EMPTY, Engine, SECOND_BATCH, TOO_LONG};
-use super::groups::State;
+use super::engine::{BUSY, EMPTY, Engine, SECOND_BATCH};
+use super::groups::{Group, State};
 use super::place;
 use super::queue::Mark;
 use super::table::{Change, Effect, effect};
-use crate::args::{ArgWriter, Arguments, Block, Command, ToArgs, Unwritten};
+use crate::args::{ArgWriter, Arguments, Block, Command, Gathered, ToArgs, Unwritten, gather};
 use crate::error::{Error, Result};
 use crate::resp::{self, Frame};
 
@@ -21,29 +21,21 @@ pub(crate) struct Encoded {
 impl Encoded {
     /// Encodes a command of a method.
     pub(crate) fn of<A: Arguments>(command: &Command<A>) -> Result<Encoded> {
-        let mut arguments = Vec::new();
-        let mut out = ArgWriter::new(&mut arguments, 0);
-        let written = command.arguments().write(&mut out);
-        let (end, count) = (out.end().ok_or(Error::Argument(TOO_LONG))?, out.count());
+        let mut written = Ok(());
+        let arguments = gather(|out| written = command.arguments().write(out))?;
         written.map_err(unwritten)?;
-        Ok(Encoded { bytes: framed(count + 1, command.name(), &arguments[..end]), block: command.block() })
+        Ok(Encoded { bytes: framed(command.name(), &arguments), block: command.block() })
     }
 
     /// Encodes a command by its name, of one word or several.
     pub(crate) fn named(name: &str, arguments: impl ToArgs) -> Result<Encoded> {
         let mut words = name.split_ascii_whitespace();
         let first = words.next().ok_or(Error::Argument("a command without a name"))?;
-        let mut encoded = Vec::new();
-        let mut out = ArgWriter::new(&mut encoded, 0);
-        for word in words {
-            out.arg(word);
-        }
-        arguments.write_args(&mut out);
-        if let Some(error) = arguments.failure() {
-            return Err(error);
-        }
-        let (end, count) = (out.end().ok_or(Error::Argument(TOO_LONG))?, out.count());
-        Ok(Encoded { bytes: framed(count + 1, first, &encoded[..end]), block: None })
+        let arguments = gather(|out| {
+            words.for_each(|word| out.arg(word));
+            arguments.write_args(out);
+        })?;
+        Ok(Encoded { bytes: framed(first, &arguments), block: None })
     }
 
     /// What the command does to the queue of replies.
@@ -56,15 +48,14 @@ impl Encoded {
 pub(crate) fn unwritten(why: Unwritten) -> Error {
     match why {
         Unwritten::Empty => Error::Argument(EMPTY),
-        Unwritten::Failed(error) => error,
     }
 }
 
-fn framed(count: usize, name: &str, arguments: &[u8]) -> Vec<u8> {
+fn framed(name: &str, arguments: &Gathered) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut out = ArgWriter::new(&mut bytes, 0);
-    out.command(count, name);
-    out.raw(arguments);
+    out.command(1 + arguments.count, name);
+    out.raw(&arguments.bytes);
     let end = out.end().unwrap_or(0);
     bytes.truncate(end);
     bytes
@@ -204,22 +195,19 @@ impl Connection {
 
     /// A handle of one more command of an open transaction: its index.
     pub(crate) fn add_to_group(&self, id: u32) -> Option<u32> {
-        self.with(|engine| {
-            let group = engine.groups.get(id)?;
-            let index = group.size;
-            group.size += 1;
-            group.live += 1;
-            Some(index)
-        })
-        .ok()?
+        self.with(|engine| engine.groups.get(id).map(Group::add)).ok()?
     }
 
     /// A handle of a command that could not be encoded, for which the transaction fails when it is committed: its index.
     #[cold]
     pub(crate) fn refuse_in_group(&self, id: u32, error: Error) -> Option<u32> {
-        let index = self.add_to_group(id)?;
-        self.with(|engine| Some(engine.groups.get(id)?.refused.push((index, error)))).ok()??;
-        Some(index)
+        self.with(|engine| {
+            let group = engine.groups.get(id)?;
+            let index = group.add();
+            group.refused.push((index, error));
+            Some(index)
+        })
+        .ok()?
     }
 
     /// How many commands an open transaction has.
@@ -252,8 +240,8 @@ impl Connection {
     // WATCH.
 
     /// Watches keys and returns the generation of the watch.
-    pub(crate) fn begin_watch(&self, keys: &[u8], count: usize) -> Result<u64> {
-        let bytes = framed(count + 1, "WATCH", keys);
+    pub(crate) fn begin_watch(&self, keys: &Gathered) -> Result<u64> {
+        let bytes = framed("WATCH", keys);
         let place = self.with_guards(|engine| {
             if engine.watching {
                 return Err(Error::Refused("another watch is held on this connection"));

@@ -252,16 +252,16 @@ macro_rules! filters {
 
         impl ToArgs for $name {
             fn write_args(&self, out: &mut ArgWriter<'_>) {
+                if self.0.lacks_values() {
+                    return out.fail(Error::Argument("an empty list of client IDs"));
+                }
                 for (word, values) in self.0.0.iter().filter(|(_, values)| !values.is_empty()) {
                     out.arg(word);
                     values.iter().for_each(|value| out.arg(value));
                 }
             }
-            // So that `failure` is asked.
+            // Since it may fail.
             const DIRECT: bool = false;
-            fn failure(&self) -> Option<Error> {
-                self.0.lacks_values().then_some(Error::Argument("an empty list of client IDs"))
-            }
         }
     )*};
 }

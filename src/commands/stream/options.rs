@@ -3,10 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use super::entry::StreamId;
-use crate::args::{Arg, ArgWriter, ToArg, ToArgs, ToPairs};
+use crate::args::{Arg, ArgWriter, Gathered, ToArg, ToArgs, ToPairs, gather};
 use crate::commands::parts::{Flag, Maybe, Named, millis, owned, parts_to_args, unix_millis, word_to_arg};
-use crate::connection::TOO_LONG;
-use crate::error::{Error, Result, UnexpectedReply};
+use crate::error::{Result, UnexpectedReply};
 use crate::resp::{Frame, encode};
 use crate::values::FromReply;
 
@@ -531,22 +530,12 @@ impl FromReply for StreamDeletion {
 /// Streams and places in them, given as pairs and sent as all keys and then all places.
 #[derive(Debug)]
 pub(super) struct Streams {
-    pairs: Vec<u8>,
-    failure: Option<Error>,
+    pairs: Result<Gathered>,
 }
 
 impl Streams {
     pub(super) fn new(pairs: impl ToPairs) -> Self {
-        let mut buf = Vec::new();
-        let mut out = ArgWriter::new(&mut buf, 0);
-        pairs.write_args(&mut out);
-        let end = out.end();
-        let failure = pairs.failure().or_else(|| match end {
-            Some(_) => None,
-            None => Some(Error::Argument(TOO_LONG)),
-        });
-        buf.truncate(end.unwrap_or(0));
-        Streams { pairs: buf, failure }
+        Streams { pairs: gather(|out| pairs.write_args(out)) }
     }
 
     pub(super) fn keys(&self) -> EverySecond<'_> {
@@ -567,13 +556,13 @@ pub(super) struct EverySecond<'a> {
 
 impl ToArgs for EverySecond<'_> {
     fn write_args(&self, out: &mut ArgWriter<'_>) {
-        let pairs = &self.streams.pairs;
+        let pairs = match &self.streams.pairs {
+            Ok(pairs) => &pairs.bytes,
+            Err(error) => return out.fail(error.clone()),
+        };
         let ranges = encode::bulk_ranges(pairs, 0).skip(self.first).step_by(2);
         ranges.for_each(|range| out.arg(&pairs[range]));
     }
-    // So that `failure` is asked.
+    // Since it may fail.
     const DIRECT: bool = false;
-    fn failure(&self) -> Option<Error> {
-        self.streams.failure.clone()
-    }
 }
