@@ -41,8 +41,8 @@ pub use options::{
 /// # }
 /// ```
 pub trait GeoCommands: Execute {
-    /// Adds places, or moves those that are there: longitude, latitude and member of each. The reply is how many were
-    /// added.
+    /// Adds places, or moves those that are there: longitude, latitude and member of each, in this order, which is the
+    /// server's. The reply is how many were added.
     ///
     /// [GEOADD](https://redis.io/docs/latest/commands/geoadd/)
     fn geoadd(self, key: impl ToArg, places: impl ToPlaces) -> Self::Reply<i64> {

@@ -266,7 +266,8 @@ pub trait ServerCommands: Execute {
     }
 
     /// The settings whose names match one of these patterns, each with its value: for a map, among others. Never nil.
-    /// A value that is not UTF-8, such as a password of bytes, is an error; take it by name with `command`, as bytes.
+    /// A value that is not UTF-8, such as a password of bytes, is an error; take it by name with `command`, as bytes. So are
+    /// values of other types: `conn.command::<HashMap<String, u64>>("CONFIG GET", "maxmemory*")`.
     /// Since 2.0; more than one pattern since 7.0.
     ///
     /// [CONFIG GET](https://redis.io/docs/latest/commands/config-get/)
@@ -364,11 +365,12 @@ pub trait ServerCommands: Execute {
     }
 
     /// Like [`info`](ServerCommands::info), but only some sections; `everything` is all, those included that
-    /// [`info`](ServerCommands::info) leaves out. More than one since 7.0.
+    /// [`info`](ServerCommands::info) leaves out. None, `()`, is the same as [`info`](ServerCommands::info). More than one
+    /// since 7.0.
     ///
     /// [INFO](https://redis.io/docs/latest/commands/info/)
     fn info_sections(self, sections: impl ToArgs) -> Self::Reply<Info> {
-        self.execute(cmd("INFO").args(sections))
+        self.execute(cmd("INFO").options(sections))
     }
 
     /// When the databases were last saved to disk, in whole seconds; before the first time, when the server started.

@@ -45,8 +45,8 @@ pub type Zpopped<K, T> = (K, Vec<(T, f64)>);
 /// # }
 /// ```
 pub trait SortedSetCommands: Execute {
-    /// Adds members or changes their scores: pairs of score and member, the score first. The reply is how many were
-    /// added.
+    /// Adds members or changes their scores: pairs of score and member, the score first as the server has it. The reply is
+    /// how many were added.
     ///
     /// [ZADD](https://redis.io/docs/latest/commands/zadd/)
     #[inline]

@@ -31,7 +31,9 @@ pub type ReadStreams<K, T> = Vec<(K, Vec<Entry<T>>)>;
 /// command fails with `WRONGTYPE`. [`BlockingStreamCommands`] has the reads that wait, and iterators.
 ///
 /// In an [`Entry<T>`], `T` is what fields and values are read into: `Vec<(String, String)>`, `HashMap<String, String>`
-/// or a type of one's own, and an `Option` of it where entries may have been deleted. Names of groups and consumers are
+/// or a type of one's own, and an `Option` of it where entries may have been deleted. An entry whose fields `T` does not take
+/// fails the whole reply; with a [`Result`](crate::Result) of it, `Entry<redefer::Result<T>>`, it keeps its ID, and the others
+/// can be had: see [`xreadgroup`](StreamCommands::xreadgroup). Names of groups and consumers are
 /// any bytes when they are sent, and text in replies.
 ///
 /// Left out are XGROUP HELP and XINFO HELP: they are texts for people at a prompt.
@@ -461,6 +463,40 @@ pub trait StreamCommands: Execute {
     /// entries that this consumer has not acknowledged. The streams are given as pairs of a key and a [`GroupRead`]. The
     /// reply is the streams that have any, with their entries; nil if none has. A stream whose pending entries are asked
     /// for is always there, perhaps with none; the fields of those that were deleted are nil.
+    ///
+    /// What is read is pending for this consumer, also if it cannot be decoded, and then nobody would know its ID. So take
+    /// the fields as a [`Result`](crate::Result) where they may be of another shape:
+    ///
+    /// ```
+    /// # fn main() -> redefer::Result<()> {
+    /// # #[cfg(feature = "testing")] {
+    /// # let server = redefer::testing::Server::start()?;
+    /// # let conn = redefer::Connection::open(server.url())?;
+    /// # use redefer::{prelude::*, commands::{NewId, StreamId}};
+    /// use std::collections::HashMap;
+    /// use redefer::commands::{GroupRead, ReadStreams};
+    ///
+    /// # conn.xadd("orders", NewId::Auto, ("pounds", 3)).wait()?;
+    /// # conn.xadd("orders", NewId::Auto, ("pounds", "many")).wait()?;
+    /// # conn.xgroup_create("orders", "packers", StreamId::MIN).wait()?;
+    /// type Order = HashMap<String, i64>;
+    /// let read = conn.xreadgroup("packers", "ann", ("orders", GroupRead::Undelivered)).wait()?;
+    /// let read: ReadStreams<String, redefer::Result<Order>> = read.unwrap_or_default();
+    /// for entry in read.into_iter().flat_map(|(_key, entries)| entries) {
+    ///     match entry.fields {
+    ///         Ok(order) => println!("{} pounds", order["pounds"]),
+    ///         Err(error) => println!("{} is no order: {error}", entry.id),
+    ///     }
+    ///     conn.xack("orders", "packers", entry.id).detach();
+    /// }
+    /// # conn.sync()?;
+    /// # assert_eq!(conn.xpending("orders", "packers").wait()?.count, 0);
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The [cookbook](crate::cookbook#consumer-groups) has a loop that waits.
     ///
     /// [XREADGROUP](https://redis.io/docs/latest/commands/xreadgroup/)
     fn xreadgroup<K: FromReply, T: FromReply>(

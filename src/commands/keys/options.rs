@@ -232,6 +232,9 @@ impl SortOptions {
 
     /// Gives the values of the keys that this pattern names in place of the elements; `#` is the element itself (GET).
     /// Given several times, each element is replaced by so many, in turn; nil stands for a key that is missing.
+    ///
+    /// Two can be read as pairs, `sort_with::<(i64, Option<String>)>`. Three and more come flat: read them as what fits each,
+    /// such as `Option<String>`, into a vector, and take its `chunks_exact(3)`.
     pub fn get(mut self, pattern: impl ToArg) -> Self {
         self.get.push(owned(pattern));
         self

@@ -250,12 +250,39 @@ impl FromReply for PendingEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Autoclaimed<T> {
-    /// Where to go on; [`StreamId::MIN`] when all were looked at, and then to begin again.
+    /// Where to go on; [`StreamId::MIN`] when all were looked at, and then to begin again: see
+    /// [`go_on`](Autoclaimed::go_on).
     pub next: StreamId,
     /// The entries, or their IDs, that belong to the consumer now.
     pub claimed: Vec<T>,
     /// Entries that were pending but are in the stream no longer; they are pending no longer either. Since 7.0.
     pub deleted: Vec<StreamId>,
+}
+
+impl<T> Autoclaimed<T> {
+    /// The ID to go on at, or `None` if every pending entry was looked at.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use redefer::{commands::StreamId, prelude::*};
+    /// # fn main() -> redefer::Result<()> {
+    /// # let conn = Connection::open("redis://127.0.0.1:6379")?;
+    /// let mut start = Some(StreamId::MIN);
+    /// while let Some(from) = start {
+    ///     let some = conn.xautoclaim::<Vec<(String, String)>>("orders", "packers", "ann", Duration::from_secs(60), from);
+    ///     let some = some.wait()?;
+    ///     start = some.go_on();
+    ///     for entry in some.claimed {
+    ///         println!("{}: {:?}", entry.id, entry.fields);
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn go_on(&self) -> Option<StreamId> {
+        (self.next != StreamId::MIN).then_some(self.next)
+    }
 }
 
 impl<T: FromReply> FromReply for Autoclaimed<T> {
