@@ -9,6 +9,10 @@
 //! - [Counters](#counters)
 //! - [A hash as an object](#a-hash-as-an-object)
 //! - [A list as a queue](#a-list-as-a-queue)
+//! - [A struct as a hash or as JSON](#a-struct-as-a-hash-or-as-json)
+//! - [Consumer groups](#consumer-groups)
+//! - [Places on the map](#places-on-the-map)
+//! - [Scripts](#scripts)
 //! - [Pipelines](#pipelines)
 //! - [A ring of handles](#a-ring-of-handles)
 //! - [Batches](#batches)
@@ -204,6 +208,198 @@
 //!     conn.rpush("jobs", ["one", "two", "three"]).wait()?;
 //!     conn.rpush("jobs", "stop").wait()?;
 //!     assert_eq!(worker.join().expect("it does not panic")?, ["one", "two", "three"]);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # A struct as a hash or as JSON
+//!
+//! With the feature `serde`, whatever `serde` can write and read is a value (`Json`) or the fields of a hash (`Fields`).
+//! [`hgetall_as`](crate::commands::HashCommands::hgetall_as) reads a hash as one value, on every executor.
+//!
+//! ```
+//! # #[cfg(all(feature = "testing", feature = "serde"))] {
+//! use redefer::prelude::*;
+//! use redefer::serde::{Fields, Json};
+//! use redefer::testing::Server;
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize, Debug, PartialEq)]
+//! struct User {
+//!     name: String,
+//!     logins: u32,
+//!     email: Option<String>,
+//! }
+//!
+//! fn load<C: HashCommands>(on: C, id: u64) -> C::Reply<Option<Fields<User>>> {
+//!     on.hgetall_as(format!("user:{id}"))
+//! }
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!     let ada = User { name: "Ada".into(), logins: 1, email: None };
+//!
+//!     // A field each, so that one can be changed or read alone.
+//!     conn.hset("user:7", Fields(&ada)).wait()?;
+//!     conn.hincrby("user:7", "logins", 1).wait()?;
+//!     let (found, missing) = (load(&conn, 7), load(&conn, 8)); // one round trip
+//!     assert_eq!(found.wait()?.map(|Fields(user)| user.logins), Some(2));
+//!     assert!(missing.wait()?.is_none());
+//!
+//!     // One text, which is written and read as a whole.
+//!     conn.rpush("users", args::each([&ada, &ada].map(Json))).wait()?;
+//!     let users: Vec<Json<User>> = conn.lrange("users", 0, -1).wait()?;
+//!     assert_eq!(users[1].0, ada);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Consumer groups
+//!
+//! The workers of a group share the entries of a stream. Each entry is pending for the worker that has read it until the
+//! worker acknowledges it; those of a worker that has died are claimed by another one. `XREADGROUP` waits, and so holds its
+//! connection: see [`BlockingStreamCommands`].
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::collections::HashMap;
+//! use std::time::Duration;
+//!
+//! use redefer::commands::{GroupRead, NewId, ReadStreams, StreamId, XgroupCreateOptions, XreadgroupOptions};
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! type Order = HashMap<String, u32>;
+//!
+//! /// What one worker does, until there has been nothing to do for a while.
+//! fn work(conn: &Connection, name: &str, mut pack: impl FnMut(Order)) -> redefer::Result<()> {
+//!     let handle = |id: StreamId, order: redefer::Result<Order>, pack: &mut dyn FnMut(Order)| {
+//!         match order {
+//!             Ok(order) => pack(order),
+//!             // Of another form than an order. It is acknowledged all the same, or it would come again and again.
+//!             Err(error) => eprintln!("{id} is no order: {error}"),
+//!         }
+//!         conn.xack("orders", "packers", id).detach();
+//!     };
+//!
+//!     // What others have had for a minute without acknowledging it.
+//!     let mut start = Some(StreamId::MIN);
+//!     while let Some(from) = start {
+//!         let stale = conn.xautoclaim("orders", "packers", name, Duration::from_secs(60), from).wait()?;
+//!         start = stale.go_on();
+//!         stale.claimed.into_iter().for_each(|entry| handle(entry.id, entry.fields, &mut pack));
+//!     }
+//!
+//!     // First what this worker had read before it was started again, then what is new.
+//!     let mut from = GroupRead::Pending(StreamId::MIN);
+//!     loop {
+//!         let page = XreadgroupOptions::new().count(100);
+//!         let streams = ("orders", from);
+//!         let read = conn.xreadgroup_block_with("packers", name, streams, Duration::from_millis(100), page).wait()?;
+//!         // The fields of an entry that has been deleted since are nil, which is an error of this entry as well.
+//!         let read: ReadStreams<String, redefer::Result<Order>> = read.unwrap_or_default();
+//!         let entries: Vec<_> = read.into_iter().flat_map(|(_key, entries)| entries).collect();
+//!         from = match (from, entries.last()) {
+//!             (GroupRead::Pending(_), Some(last)) => GroupRead::Pending(last.id),
+//!             (GroupRead::Undelivered, None) => return conn.sync(),
+//!             _ => GroupRead::Undelivered,
+//!         };
+//!         entries.into_iter().for_each(|entry| handle(entry.id, entry.fields, &mut pack));
+//!     }
+//! }
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!     let create = XgroupCreateOptions::new().mkstream();
+//!     conn.xgroup_create_with("orders", "packers", StreamId::MIN, create).wait()?;
+//!     for pounds in ["1", "many", "3"] {
+//!         conn.xadd("orders", NewId::Auto, ("pounds", pounds)).wait()?;
+//!     }
+//!     // Read by a worker that has died before it acknowledged.
+//!     let one = XreadgroupOptions::new().count(1);
+//!     conn.xreadgroup_with::<Value, Value>("packers", "ann", ("orders", GroupRead::Undelivered), one).wait()?;
+//!
+//!     let mut pounds = 0;
+//!     work(&conn, "ann", |order| pounds += order["pounds"])?;
+//!     assert_eq!(pounds, 4);
+//!     assert_eq!(conn.xpending("orders", "packers").wait()?.count, 0);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! One reader that needs no group is [`xread_follow`](crate::commands::BlockingStreamCommands::xread_follow), an iterator.
+//!
+//! # Places on the map
+//!
+//! Longitude first, as the server has it.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use redefer::commands::{GeoFrom, GeoShape, GeoUnit, GeosearchOptions};
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!     conn.geoadd("cities", [(13.361389, 38.115556, "Palermo"), (15.087269, 37.502669, "Catania")]).wait()?;
+//!
+//!     let (from, within) = (GeoFrom::LonLat(15.0, 37.0), GeoShape::Radius(100.0, GeoUnit::Kilometers));
+//!     let near: Vec<String> = conn.geosearch("cities", &from, &within).wait()?;
+//!     assert_eq!(near, ["Catania"]);
+//!
+//!     // With distances, the nearest first.
+//!     let within = GeoShape::Radius(200.0, GeoUnit::Kilometers);
+//!     let options = GeosearchOptions::new().withdist().asc();
+//!     for city in conn.geosearch_with::<String>("cities", &from, &within, options) {
+//!         let city = city?;
+//!         println!("{}: {:?} km", city.member, city.distance);
+//!     }
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Scripts
+//!
+//! A [`Script`](crate::Script) is sent by its digest, and whole where the server does not know it. Keys are given apart from
+//! the other arguments; either may be one, a tuple, a list, or `()`.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::sync::LazyLock;
+//!
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! static MOVE: LazyLock<Script> = LazyLock::new(|| Script::new("
+//!     local left = tonumber(redis.call('GET', KEYS[1]) or 0) - ARGV[1]
+//!     if left < 0 then return false end
+//!     redis.call('SET', KEYS[1], left)
+//!     return {left, redis.call('INCRBY', KEYS[2], ARGV[1])}
+//! "));
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!     conn.set("ann", 10).wait()?;
+//!
+//!     let moved: Option<(i64, i64)> = MOVE.run(&conn, ("ann", "bob"), 7).wait()?;
+//!     assert_eq!(moved, Some((3, 7)));
+//!     let moved: Option<(i64, i64)> = MOVE.run(&conn, ("ann", "bob"), 7).wait()?;
+//!     assert_eq!(moved, None); // Lua's false is nil
+//!
+//!     // In a batch or a transaction nothing can be repeated: let the server know the script first.
+//!     let tx = conn.transaction();
+//!     MOVE.load(&tx);
+//!     let moved: Queued<'_, Option<(i64, i64)>> = MOVE.evalsha(&tx, ("ann", "bob"), 1);
+//!     tx.commit().wait()?;
+//!     assert_eq!(moved.wait()?, Some((2, 8)));
 //!     Ok(())
 //! }
 //! # main().unwrap() }
@@ -514,7 +710,7 @@
 //!     assert!(matches!(conn.get::<String>("nothing").wait(), Err(Error::Nil)));
 //!     assert_eq!(conn.get::<Option<String>>("nothing").wait()?, None);
 //!
-//!     // Errors of handles that were given up are told by `sync`, once.
+//!     // Of the errors of handles that were given up, the first is told by `sync`.
 //!     conn.incr("name").detach();
 //!     assert_eq!(conn.sync().unwrap_err().code(), Some("ERR"));
 //!     conn.sync()?;
@@ -657,6 +853,7 @@
 //! # users_are_numbered_from_one().unwrap() }
 //! ```
 //!
+//! [`BlockingStreamCommands`]: crate::commands::BlockingStreamCommands
 //! [`Config`]: crate::Config
 //! [`Connection::open`]: crate::Connection::open
 //! [`FromReply`]: crate::FromReply
