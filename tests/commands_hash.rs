@@ -47,6 +47,7 @@ fn fields_are_set_and_read() -> Result<()> {
     conn.hmset("h", [("a", 10), ("d", 40)]).wait()?;
 
     let all: BTreeMap<String, i64> = conn.hgetall("h").wait()?;
+    assert_eq!(conn.hgetall_as::<BTreeMap<String, i64>>("h").wait()?, all);
     assert_eq!(all, [("a", 10), ("b", 2), ("c", 3), ("d", 40)].map(|(k, v)| (k.to_owned(), v)).into());
     for pair in conn.hgetall::<String, i64>("h") {
         let (field, value) = pair?;

@@ -489,9 +489,11 @@ fn pending_entries_are_claimed_in_passing() -> Result<()> {
     delivered(&conn)?;
     let all = conn.xautoclaim::<Fields>("x", "g", "c2", Duration::ZERO, StreamId::MIN).wait()?;
     assert_eq!((all.next, all.claimed.len(), all.deleted.len()), (StreamId::MIN, 3, 0));
+    assert_eq!(all.go_on(), None);
     assert_eq!(all.claimed[0], entry(1, 1, &[("f", "v"), ("g", "w")]));
     let one = conn.xautoclaim_count::<Fields>("x", "g", "c3", Duration::ZERO, StreamBound::Min, 1).wait()?;
     assert_eq!((one.next, one.claimed.len()), (id(2, 1), 1));
+    assert_eq!(one.go_on(), Some(id(2, 1)));
     let rest = conn.xautoclaim_justid("x", "g", "c3", Duration::ZERO, one.next).wait()?;
     assert_eq!((rest.next, rest.claimed), (StreamId::MIN, vec![id(2, 1), id(3, 1)]));
     let after = StreamBound::Excluded(id(1, 1));

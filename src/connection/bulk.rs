@@ -164,7 +164,7 @@ impl Engine {
                             // If a wait that was given up has looked at it as a whole, that does not matter any more.
                             self.scanner.reset();
                             let digits = &self.input.bytes()[1..end.saturating_sub(1)];
-                            let len = number::parse_u64(digits).filter(|len| *len <= resp::MAX_BULK as u64);
+                            let len = number::parse_u64(digits).filter(|len| *len <= resp::MAX_BULK);
                             return Ok(len.map(|len| (end + 1, len)));
                         }
                     }
