@@ -113,7 +113,8 @@ fn what_cannot_be_undone_closes_the_connection() -> Result<()> {
     support::open(&server)
         .acl_setuser("ada", AclRules::new().on().password("secret").all_commands().all_keys())
         .wait()?;
-    let changes: [(&str, fn(&Connection) -> Result<()>); 5] = [
+    type Change = fn(&Connection) -> Result<()>;
+    let changes: [(&str, Change); 5] = [
         ("user", |conn| conn.auth("ada", "secret").wait()),
         ("name", |conn| conn.client_setname("me").wait()),
         ("eviction", |conn| conn.client_no_evict(true).wait()),
