@@ -29,6 +29,8 @@ mod values;
 
 pub use args::{Arg, ToArg, ToArgs, ToPairs};
 pub use batch::Batch;
+#[cfg(feature = "tls")]
+pub use connection::TlsConfig;
 pub use connection::{Config, Connection, Credentials, IntoConfig, Protocol, Reconnect, SendWhen, Stats};
 pub use error::{BatchError, ConnectionLost, Error, Result, Sent, ServerError, UnexpectedReply, WaitError};
 pub use idempotent::Idempotent;
@@ -36,3 +38,7 @@ pub use reply::{MultiBulk, Queued, Reply};
 pub use script::{Script, ScriptReply};
 pub use transaction::{Handles, Transaction, Watch};
 pub use values::{FromReply, Value};
+
+/// The version of rustls that [`TlsConfig`] takes a configuration of.
+#[cfg(feature = "tls")]
+pub use rustls;

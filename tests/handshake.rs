@@ -401,8 +401,9 @@ fn passwords_of_any_bytes_are_taken_from_the_url() -> Result<()> {
     Ok(())
 }
 
+#[cfg(not(feature = "tls"))]
 #[test]
-fn tls_is_refused_clearly_before_anything_is_dialled() -> Result<()> {
+fn tls_without_its_feature_is_refused_before_anything_is_dialled() -> Result<()> {
     for url in ["rediss://127.0.0.1", "rediss://user:s3cret-p4ss@localhost:6379/1", "valkeys://127.0.0.1"] {
         let Err(error @ Error::Config(_)) = Connection::open(url) else { panic!("{url} was taken") };
         assert!(shown(&error).contains("TLS"), "{error}");

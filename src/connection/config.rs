@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::reconnect::Reconnect;
+#[cfg(feature = "tls")]
+use super::tls_config::TlsConfig;
 use super::url;
 use crate::error::{Error, Result};
 
@@ -33,7 +35,7 @@ const UNIX_PATH_SIZE: usize =
 /// Made from an address or a URL, then changed by methods that take it and give it back. Nothing is checked before
 /// [`Connection::open`], except that a URL is checked when it is parsed.
 ///
-/// `Debug` shows everything but the password.
+/// `Debug` shows everything but the password and the private key.
 ///
 /// # Examples
 ///
@@ -75,6 +77,8 @@ pub struct Config {
     pub(crate) reconnect: Reconnect,
     pub(crate) credentials: Option<Ask>,
     pub(crate) idle_check: Duration,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<TlsConfig>,
 }
 
 /// What is asked for credentials.
@@ -186,6 +190,7 @@ impl Config {
     /// | `redis://host` | port 6379 |
     /// | `redis://host:7000/3` | database 3; also as `?db=3` or `?database=3` |
     /// | `redis:///3` | no host is 127.0.0.1 |
+    /// | `rediss://host` | TLS, still on port 6379 |
     /// | `redis://:password@host` | the password of the default user |
     /// | `redis://user:password@host` | |
     /// | `redis://user:@host` | an empty password, for a user that needs none |
@@ -194,12 +199,13 @@ impl Config {
     /// | `redis+unix:///run/redis.sock?db=3` | a unix socket; also `unix://` |
     /// | `redis+unix://user:password@/run/redis.sock` | |
     ///
-    /// `valkey://` and `valkey+unix://` are the same as `redis://` and `redis+unix://`. `rediss://` and `valkeys://`
-    /// (TLS) are errors for now.
+    /// `valkey://` and `valkey+unix://` are the same as `redis://` and `redis+unix://`. `rediss://` and `valkeys://` are
+    /// `redis://` with TLS and the certificates that the platform trusts, as `Config::tls` has them by default; without
+    /// the feature `tls` of this crate they are errors.
     ///
     /// After a `?` and joined by `&` may follow `db` or `database`, `client_name` or `name`, `client_setinfo` (`true` or
-    /// `false`), `protocol` (`2`, `3`, `resp2` or `resp3`), `connect_timeout` and `timeout` (a whole number with a unit: `500ms` or `5s`), and, for unix
-    /// sockets, `user` and `password` or `pass`. Anything else is an error, and so is a thing given twice with different
+    /// `false`), `protocol` (`2`, `3`, `resp2` or `resp3`), `connect_timeout` and `timeout` (a whole number with a unit:
+    /// `500ms` or `5s`), and, for unix sockets, `user` and `password` or `pass`. Anything else is an error, and so is a thing given twice with different
     /// values. What the URL does not say has the defaults of the builder methods.
     ///
     /// # Escapes
@@ -241,6 +247,8 @@ impl Config {
             reconnect: Reconnect::never(),
             credentials: None,
             idle_check: Duration::from_secs(1),
+            #[cfg(feature = "tls")]
+            tls: None,
         }
     }
 
@@ -295,7 +303,7 @@ impl Config {
         self
     }
 
-    /// How long connecting may take in all: every address of the host, and the handshake.
+    /// How long connecting may take in all: every address of the host, TLS, and the handshake.
     ///
     /// Less than 1 ms is taken as 1 ms, and more than a hundred years as a hundred years. Defaults to 5 s.
     #[must_use]
@@ -442,6 +450,26 @@ impl Config {
         self
     }
 
+    /// Turns TLS on, with these roots, certificates and names.
+    ///
+    /// A `rediss://` URL has done so already, with [`TlsConfig::new()`]; this replaces it. Not for unix sockets. Defaults
+    /// to no TLS.
+    ///
+    /// ```
+    /// use redefer::{Config, TlsConfig};
+    ///
+    /// let config = Config::tcp("redis.example", 6379).tls(TlsConfig::new());
+    /// let same = Config::from_url("rediss://redis.example")?;
+    /// assert_eq!(format!("{config:?}"), format!("{same:?}"));
+    /// # Ok::<(), redefer::Error>(())
+    /// ```
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, tls: TlsConfig) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// Whether this can be dialled at all, as far as that can be known without trying.
     pub(crate) fn validate(&self) -> Result<()> {
         match &self.endpoint {
@@ -461,7 +489,24 @@ impl Config {
         if self.user.is_some() && self.password.is_none() {
             return Err(invalid("a user name needs a password, which may be empty (`user:@` in a URL)"));
         }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            match &self.endpoint {
+                Endpoint::Tcp { host, .. } => drop(tls.name_of(host)?),
+                Endpoint::Unix(_) => return Err(invalid("there is no TLS on unix sockets")),
+            }
+        }
         Ok(())
+    }
+
+    /// Checked, and what TLS needs is read and understood.
+    fn prepared(self) -> Result<Self> {
+        self.validate()?;
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            tls.client_config()?;
+        }
+        Ok(self)
     }
 }
 
@@ -525,9 +570,11 @@ impl fmt::Debug for Config {
             reconnect,
             credentials,
             idle_check,
+            #[cfg(feature = "tls")]
+            tls,
         } = self;
-        f.debug_struct("Config")
-            .field("endpoint", endpoint)
+        let mut out = f.debug_struct("Config");
+        out.field("endpoint", endpoint)
             .field("user", &user.as_deref().map(String::from_utf8_lossy))
             .field("password", &password.as_ref().map(|_| format_args!("***")))
             .field("database", database)
@@ -546,8 +593,10 @@ impl fmt::Debug for Config {
             .field("protocol", protocol)
             .field("reconnect", reconnect)
             .field("credentials", &credentials.as_ref().map(|_| format_args!("a function")))
-            .field("idle_check", idle_check)
-            .finish()
+            .field("idle_check", idle_check);
+        #[cfg(feature = "tls")]
+        out.field("tls", tls);
+        out.finish()
     }
 }
 
@@ -555,7 +604,7 @@ impl fmt::Debug for Config {
 ///
 /// Sealed: other crates can't implement it.
 pub trait IntoConfig: sealed::Sealed {
-    /// The configuration, checked.
+    /// The configuration, checked. For TLS, files of certificates and keys are read here.
     ///
     /// # Errors
     ///
@@ -575,26 +624,25 @@ mod sealed {
 
 impl IntoConfig for &str {
     fn into_config(self) -> Result<Config> {
-        Config::from_url(self)
+        Config::from_url(self)?.prepared()
     }
 }
 
 impl IntoConfig for String {
     fn into_config(self) -> Result<Config> {
-        Config::from_url(&self)
+        self.as_str().into_config()
     }
 }
 
 impl IntoConfig for &String {
     fn into_config(self) -> Result<Config> {
-        Config::from_url(self)
+        self.as_str().into_config()
     }
 }
 
 impl IntoConfig for Config {
     fn into_config(self) -> Result<Config> {
-        self.validate()?;
-        Ok(self)
+        self.prepared()
     }
 }
 

@@ -22,6 +22,10 @@ mod settle;
 mod stats;
 mod stream;
 mod table;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(feature = "tls")]
+mod tls_config;
 mod traffic;
 mod url;
 mod wait;
@@ -39,6 +43,8 @@ pub(crate) use issue::{Encoded, unwritten};
 pub use reconnect::Reconnect;
 pub use stats::Stats;
 pub(crate) use table::{Change, Effect};
+#[cfg(feature = "tls")]
+pub use tls_config::TlsConfig;
 
 use crate::error::{Error, Result};
 use crate::idempotent::Idempotent;

@@ -11,37 +11,121 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 
 use super::config::{Config, Endpoint};
+#[cfg(feature = "tls")]
+use super::tls::Session;
 
-/// A connected TCP or unix socket.
-#[derive(Debug)]
+/// A connection to a server: a socket, and what is between it and the plain bytes.
 pub(super) struct Stream {
-    socket: Socket,
-    /// The receive timeout that is set on the socket.
-    armed: Option<Duration>,
+    plain: Plain,
+    /// Boxed: it is large, and most connections have none.
+    #[cfg(feature = "tls")]
+    tls: Option<Box<Session>>,
 }
 
 impl Stream {
     /// Connects before the deadline, trying each address of a name in turn.
     pub(super) fn connect(config: &Config, deadline: Instant) -> io::Result<Stream> {
-        let socket = match &config.endpoint {
-            Endpoint::Tcp { host, port } => connect_tcp(host, *port, config, deadline)?,
-            Endpoint::Unix(path) => connect_unix(path, config, deadline)?,
-        };
-        Ok(Stream { socket, armed: None })
+        match &config.endpoint {
+            Endpoint::Tcp { host, port } => connect_tcp(host, *port, config, deadline),
+            Endpoint::Unix(path) => Ok(Stream::over(connect_unix(path, config, deadline)?)),
+        }
+    }
+
+    fn over(socket: Socket) -> Self {
+        Stream {
+            plain: Plain::new(socket),
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+
+    /// Shakes hands for TLS, if that is wanted.
+    #[cfg(feature = "tls")]
+    fn secured(mut self, host: &str, config: &Config, deadline: Instant) -> io::Result<Self> {
+        if let Some(tls) = &config.tls {
+            self.tls = Some(Box::new(Session::open(tls, host, &mut self.plain, deadline)?));
+        }
+        Ok(self)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn secured(self, _: &str, _: &Config, _: Instant) -> io::Result<Self> {
+        Ok(self)
     }
 
     /// Writes what the socket takes at once. `None`: nothing, it would block.
+    ///
+    /// Whoever was told `None`, or that a part was written, calls again with what is left first in `bytes`: with TLS a
+    /// part of that may have been encrypted already.
+    pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &mut self.tls {
+            return tls.try_write(&self.plain, bytes);
+        }
+        self.plain.try_write(bytes)
+    }
+
+    /// Reads what is there. `None`: nothing yet; `Some(0)`: end of file.
+    pub(super) fn try_read(&mut self, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &mut self.tls {
+            return tls.try_read(&self.plain, buf);
+        }
+        self.plain.try_read(buf)
+    }
+
+    /// Waits for bytes at most this long; without a time, for ever. `None`: the time has passed, a signal came, or what
+    /// came was not enough, and the caller looks at the clock.
+    pub(super) fn read(&mut self, buf: &mut [u8], time: Option<Duration>) -> io::Result<Option<usize>> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &mut self.tls {
+            return tls.read(&mut self.plain, buf, time);
+        }
+        self.plain.read(buf, time)
+    }
+
+    /// Waits until bytes can be written or read, at most this long. Says whether there is something to read.
+    pub(super) fn ready(&mut self, time: Option<Duration>) -> io::Result<bool> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &mut self.tls {
+            return tls.ready(&self.plain, time);
+        }
+        self.plain.ready(time)
+    }
+
+    /// Says that nothing more will be written.
+    pub(super) fn shutdown_write(&mut self) -> io::Result<()> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &mut self.tls {
+            return tls.shutdown_write(&self.plain);
+        }
+        self.plain.shutdown_write()
+    }
+}
+
+/// A connected TCP or unix socket.
+pub(super) struct Plain {
+    socket: Socket,
+    /// The receive timeout that is set on the socket.
+    armed: Option<Duration>,
+}
+
+impl Plain {
+    pub(super) fn new(socket: Socket) -> Self {
+        Plain { socket, armed: None }
+    }
+
+    /// See [`Stream::try_write`].
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         would_block(uninterrupted(|| platform::send(&self.socket, bytes)))
     }
 
-    /// Reads what is there. `None`: nothing yet; `Some(0)`: end of file.
+    /// See [`Stream::try_read`].
     pub(super) fn try_read(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
         would_block(uninterrupted(|| platform::recv_now(&self.socket, buf)))
     }
 
-    /// Waits for bytes at most this long; without a time, for ever. `None`: the time has passed, or a signal came, and
-    /// the caller looks at the clock.
+    /// See [`Stream::read`].
     pub(super) fn read(&mut self, buf: &mut [u8], time: Option<Duration>) -> io::Result<Option<usize>> {
         self.arm(time)?;
         match platform::recv(&self.socket, buf) {
@@ -50,12 +134,12 @@ impl Stream {
         }
     }
 
-    /// Waits until bytes can be written or read, at most this long. Says whether there is something to read.
+    /// See [`Stream::ready`].
     pub(super) fn ready(&self, time: Option<Duration>) -> io::Result<bool> {
         platform::ready(&self.socket, time)
     }
 
-    /// Says that nothing more will be written.
+    /// See [`Stream::shutdown_write`].
     pub(super) fn shutdown_write(&self) -> io::Result<()> {
         self.socket.shutdown(std::net::Shutdown::Write)
     }
@@ -95,11 +179,11 @@ fn would_block<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-fn timed_out() -> io::Error {
+pub(super) fn timed_out() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "connecting took too long")
 }
 
-fn connect_tcp(host: &str, port: u16, config: &Config, deadline: Instant) -> io::Result<Socket> {
+fn connect_tcp(host: &str, port: u16, config: &Config, deadline: Instant) -> io::Result<Stream> {
     let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for (index, address) in addresses.iter().enumerate() {
@@ -109,12 +193,20 @@ fn connect_tcp(host: &str, port: u16, config: &Config, deadline: Instant) -> io:
         }
         // A dead address must not use up the time of those behind it.
         let share = left / (addresses.len() - index) as u32;
-        match connect_address(*address, config, share.max(Duration::from_millis(1))) {
-            Ok(socket) => return Ok(socket),
+        match open_address(*address, host, config, share.max(Duration::from_millis(1))) {
+            Ok(stream) => return Ok(stream),
+            // Somebody is there, and is not who it should be: the next address would only hide that.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(error),
             Err(error) => failure = error,
         }
     }
     Err(failure)
+}
+
+/// Connects to one address, TLS included, in this time.
+fn open_address(address: SocketAddr, host: &str, config: &Config, time: Duration) -> io::Result<Stream> {
+    let deadline = Instant::now() + time;
+    Stream::over(connect_address(address, config, time)?).secured(host, config, deadline)
 }
 
 fn connect_address(address: SocketAddr, config: &Config, time: Duration) -> io::Result<Socket> {

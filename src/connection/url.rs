@@ -12,6 +12,8 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 
 use super::config::{Config, Endpoint, Protocol, invalid};
+#[cfg(feature = "tls")]
+use super::tls_config::TlsConfig;
 use crate::error::Result;
 
 const DEFAULT_HOST: &str = "127.0.0.1";
@@ -28,20 +30,20 @@ pub(super) fn parse(url: &str) -> Result<Config> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(invalid("the URL must begin with `redis://`, `redis+unix://` or the like"));
     };
-    let unix = match scheme.to_ascii_lowercase().as_str() {
-        "redis" | "valkey" => false,
-        "redis+unix" | "valkey+unix" | "unix" => true,
-        "rediss" | "valkeys" => {
-            return Err(invalid(
-                "TLS (`rediss://`, `valkeys://`) is not supported yet: it will come as the feature `tls`",
-            ));
-        }
+    let (unix, tls) = match scheme.to_ascii_lowercase().as_str() {
+        "redis" | "valkey" => (false, false),
+        "rediss" | "valkeys" => (false, true),
+        "redis+unix" | "valkey+unix" | "unix" => (true, false),
         _ => {
             return Err(invalid(
-                "the scheme of the URL must be `redis`, `valkey`, `redis+unix`, `valkey+unix` or `unix`",
+                "the scheme of the URL must be `redis`, `rediss`, `valkey`, `valkeys`, `redis+unix`, `valkey+unix` or \
+                 `unix`",
             ));
         }
     };
+    if tls && cfg!(not(feature = "tls")) {
+        return Err(invalid("a URL for TLS (`rediss://`, `valkeys://`) needs the feature `tls` of this crate"));
+    }
 
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -94,7 +96,10 @@ pub(super) fn parse(url: &str) -> Result<Config> {
             _ => return Err(invalid("an unknown key in the URL")),
         }
     }
-    Ok(given.apply(Config::new(endpoint)))
+    let config = given.apply(Config::new(endpoint));
+    #[cfg(feature = "tls")]
+    let config = if tls { config.tls(TlsConfig::new()) } else { config };
+    Ok(config)
 }
 
 /// What the URL says. The rest keeps its default.
@@ -384,8 +389,7 @@ mod tests {
             ("unix:/run/redis.sock", "must begin with"),
             ("http://host", "the scheme"),
             ("://host", "the scheme"),
-            ("rediss://host", "TLS"),
-            ("valkeys://host", "TLS"),
+            ("rediss+unix:///run/redis.sock", "the scheme"),
             ("redis://host#", "fragment"),
             ("redis://ho st", "space"),
             ("redis://host\r\n", "control"),
@@ -460,6 +464,32 @@ mod tests {
     #[test]
     fn a_unix_path_too_long_for_the_platform_is_refused() {
         refusal(&format!("unix:///{}", "x".repeat(200)));
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn a_url_for_tls_says_which_feature_it_needs() {
+        for url in ["rediss://host", "valkeys://host", "REDISS://:secret@host:7000/3?db=x"] {
+            assert!(refusal(url).contains("the feature `tls`"), "{url}");
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn the_scheme_turns_tls_on() {
+        for (url, tls) in [
+            ("redis://host", false),
+            ("valkey://host", false),
+            ("rediss://host", true),
+            ("valkeys://host", true),
+            ("Rediss://:secret@host:6379/3?timeout=5s", true),
+        ] {
+            let config = config(url);
+            assert_eq!(config.endpoint, tcp("host", 6379), "{url}");
+            assert_eq!(config.tls.is_some(), tls, "{url}");
+        }
+        assert!(refusal("rediss://a..b").contains("the server's name"));
+        assert!(refusal("rediss://b%C3%BCcher").contains("the server's name"));
     }
 
     /// Passwords with forgotten escapes included.
