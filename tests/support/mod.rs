@@ -6,6 +6,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file is a crate of its own and uses a part of this one")]
 
 pub mod scripted;
+#[cfg(all(feature = "testing", feature = "tls"))]
+pub mod tls;
 
 use std::sync::mpsc;
 use std::thread;
