@@ -1,7 +1,7 @@
 # Each target gets what it needs by itself; `make demo` is the place to start.
 
 FUZZ_SECONDS ?= 600
-CARGO_TEST = cargo test --features testing,serde,r2d2
+CARGO_TEST = cargo test --all-features
 
 # The test files that start no real server, only scripted ones.
 CALLS_SERVER = \bserver(_with)?\(|\bServer::
