@@ -128,11 +128,12 @@ impl Connection {
     /// Connects and agrees with the server on protocol, user, database and name.
     ///
     /// Takes a URL (see [`Config::from_url`]) or a [`Config`]. Blocks for at most [`Config::connect_timeout`], over all
-    /// addresses of a name and the handshake; only the resolution of the name itself is the operating system's.
+    /// addresses of a name, TLS and the handshake; only the resolution of the name itself is the operating system's.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] for a URL that cannot be used, [`Error::Io`] when no address can be connected to,
+    /// [`Error::Config`] for a URL that cannot be used, [`Error::Io`] when no address can be connected to, or
+    /// the server's certificate is not accepted,
     /// [`Error::Server`] when the server refuses the user, the password, the database, the name or the connection, and
     /// [`Error::Timeout`].
     pub fn open(config: impl IntoConfig) -> Result<Connection> {

@@ -250,6 +250,8 @@ impl Engine {
 fn is_hopeless(error: &Error) -> bool {
     match error {
         Error::Config(_) => true,
+        // A certificate that is not accepted.
+        Error::Io(error) => error.kind() == std::io::ErrorKind::InvalidData,
         Error::Server(error) => matches!(error.code(), Some("WRONGPASS" | "NOAUTH" | "NOPERM" | "DENIED")),
         _ => false,
     }
