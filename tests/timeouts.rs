@@ -705,3 +705,12 @@ fn a_signal_during_a_wait_changes_nothing() -> Result<()> {
     other.ping().wait()?;
     Ok(())
 }
+
+#[test]
+fn the_user_timeout_is_taken_by_the_system() -> Result<()> {
+    let server = support::server();
+    for time in [Duration::ZERO, Duration::from_secs(5), Duration::MAX] {
+        Connection::open(support::config(&server).tcp_user_timeout(time))?.set("k", "v").wait()?;
+    }
+    Ok(())
+}

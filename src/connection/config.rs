@@ -22,6 +22,9 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 const KEEPALIVE_SHORTEST: Duration = Duration::from_secs(1);
 const KEEPALIVE_LONGEST: Duration = Duration::from_secs(32_767);
 
+/// The longest TCP_USER_TIMEOUT that systems take.
+const USER_TIMEOUT_LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
+
 /// The size of `sun_path`, the closing NUL included.
 const UNIX_PATH_SIZE: usize =
     if cfg!(any(target_os = "linux", target_os = "android", target_os = "illumos", target_os = "solaris")) {
@@ -67,6 +70,7 @@ pub struct Config {
     pub(crate) timeout: Option<Duration>,
     pub(crate) nodelay: bool,
     pub(crate) keepalive: Option<Duration>,
+    pub(crate) tcp_user_timeout: Option<Duration>,
     pub(crate) send_buffer_size: Option<usize>,
     pub(crate) recv_buffer_size: Option<usize>,
     pub(crate) write_batch: usize,
@@ -237,6 +241,7 @@ impl Config {
             timeout: Some(Duration::from_secs(30)),
             nodelay: true,
             keepalive: Some(Duration::from_secs(30)),
+            tcp_user_timeout: None,
             send_buffer_size: None,
             recv_buffer_size: None,
             write_batch: 8 * 1024,
@@ -339,6 +344,17 @@ impl Config {
     #[must_use]
     pub fn keepalive(mut self, idle: impl Into<Option<Duration>>) -> Self {
         self.keepalive = idle.into().map(|idle| idle.clamp(KEEPALIVE_SHORTEST, KEEPALIVE_LONGEST));
+        self
+    }
+
+    /// How long what was written may stay unacknowledged by the peer's system before the connection is broken
+    /// (TCP_USER_TIMEOUT): how a host that is gone is found out while there is traffic, which keep-alive does not watch.
+    ///
+    /// Taken in whole milliseconds, at least 1. On Linux and Android; without meaning elsewhere and for unix sockets.
+    /// Defaults to the system's own choice, which is many minutes.
+    #[must_use]
+    pub fn tcp_user_timeout(mut self, time: impl Into<Option<Duration>>) -> Self {
+        self.tcp_user_timeout = time.into().map(|time| time.clamp(SHORTEST, USER_TIMEOUT_LONGEST));
         self
     }
 
@@ -560,6 +576,7 @@ impl fmt::Debug for Config {
             timeout,
             nodelay,
             keepalive,
+            tcp_user_timeout,
             send_buffer_size,
             recv_buffer_size,
             write_batch,
@@ -584,6 +601,7 @@ impl fmt::Debug for Config {
             .field("timeout", timeout)
             .field("nodelay", nodelay)
             .field("keepalive", keepalive)
+            .field("tcp_user_timeout", tcp_user_timeout)
             .field("send_buffer_size", send_buffer_size)
             .field("recv_buffer_size", recv_buffer_size)
             .field("write_batch", write_batch)

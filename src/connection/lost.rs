@@ -174,6 +174,10 @@ impl Engine {
         self.changes.retain(|(place, ..)| is_kept(*place));
         self.secrets.retain(|place| is_kept(*place));
         self.idempotent.retain(|command| is_kept(command.place));
+        if keep || self.is_broken() {
+            let lost = (self.issued - self.next) as usize - kept.len();
+            super::events::lost(&self.config, &loss.cause, lost, kept.len());
+        }
         let errors: Vec<_> = unseen.into_iter().map(|place| (place, loss.error(place))).collect();
         self.note_loss(loss);
         for (place, error) in errors {

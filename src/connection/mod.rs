@@ -6,6 +6,7 @@ mod config;
 mod deadline;
 mod elements;
 mod engine;
+mod events;
 mod exec;
 mod groups;
 mod handshake;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::Link;
 use super::deadline::Deadline;
 use super::engine::Engine;
+use super::events;
 use super::lost::Loss;
 use super::stream::Stream;
 use crate::error::{Error, Result};
@@ -169,6 +170,7 @@ impl Engine {
                     }
                     let hopeless = is_hopeless(&error);
                     let Link::Down(down) = &mut self.link else { return self.check() };
+                    events::attempt_failed(&self.config, &error, down.failed + 1);
                     let attempts = self.config.reconnect.attempts;
                     down.failed = if hopeless { attempts } else { down.failed.saturating_add(1).min(attempts) };
                     let exhausted = down.failed == attempts;
@@ -190,6 +192,7 @@ impl Engine {
     /// Lets go of what was kept: nothing can be sent.
     fn give_up(&mut self) -> Error {
         if let Link::Down(down) = &self.link {
+            events::given_up(&self.config, &down.cause, self.outstanding());
             let (sent, _) = self.sent_before();
             let loss =
                 Loss { from: self.next, until: self.issued, unsent: sent, partly: false, cause: down.cause.clone() };
@@ -218,6 +221,7 @@ impl Engine {
         self.silent = false;
         self.wrote = false;
         self.stats.reconnects += 1;
+        events::connected_again(&self.config, self.stats.reconnects, self.outstanding());
         self.refresh_head();
     }
 
@@ -228,6 +232,7 @@ impl Engine {
             let credentials = ask()?;
             (config.user, config.password) = (credentials.user, Some(credentials.password));
         }
+        events::dialing(&config);
         let start = Instant::now();
         let stream = Stream::connect(&config, start + time).map_err(|error| match error.kind() {
             std::io::ErrorKind::TimedOut => Error::Timeout,
@@ -242,6 +247,7 @@ impl Engine {
             error => error,
         })?;
         engine.opened();
+        events::connected(&engine.config);
         Ok(engine)
     }
 }

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use super::config::{Config, Endpoint};
 #[cfg(feature = "tls")]
@@ -213,6 +213,10 @@ fn connect_address(address: SocketAddr, config: &Config, time: Duration) -> io::
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     set_buffer_sizes(&socket, config)?;
     socket.set_tcp_nodelay(config.nodelay)?;
+    #[cfg(any(target_os = "android", target_os = "linux"))]
+    if config.tcp_user_timeout.is_some() {
+        socket.set_tcp_user_timeout(config.tcp_user_timeout)?;
+    }
     if let Some(time) = config.keepalive {
         let keepalive = TcpKeepalive::new().with_time(time.max(Duration::from_secs(1)));
         socket.set_tcp_keepalive(&keepalive)?;
@@ -229,7 +233,7 @@ fn connect_unix(path: &Path, config: &Config, deadline: Instant) -> io::Result<S
     let left = deadline.saturating_duration_since(Instant::now());
     // A connect to a unix socket blocks only while the server's backlog is full, for as long as the send timeout says.
     socket.set_write_timeout(Some(left.max(Duration::from_millis(1))))?;
-    socket.connect(&SockAddr::unix(path)?).map_err(|error| match error.kind() {
+    socket.connect(&socket2::SockAddr::unix(path)?).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => timed_out(),
         _ => error,
     })?;

@@ -1,0 +1,54 @@
+//! What a connection tells about itself: events of the `tracing` crate, with the feature `tracing`; without it, nothing.
+//!
+//! No event has a password, a key or a value in it. Errors of the server to AUTH and HELLO come here without their text.
+
+use super::config::Config;
+use crate::error::Error;
+
+/// The server is about to be dialled.
+pub(super) fn dialing(config: &Config) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(server = %config.endpoint, "connecting");
+    #[cfg(not(feature = "tracing"))]
+    let _ = config;
+}
+
+/// The handshake is over.
+pub(super) fn connected(config: &Config) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(server = %config.endpoint, protocol = ?config.protocol, database = config.database, "connected");
+    #[cfg(not(feature = "tracing"))]
+    let _ = config;
+}
+
+/// The connection has broken. So many replies are lost, and so many commands are kept for the next connection.
+pub(super) fn lost(config: &Config, cause: &Error, lost: usize, kept: usize) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(server = %config.endpoint, %cause, lost, kept, "connection lost");
+    #[cfg(not(feature = "tracing"))]
+    let _ = (config, cause, lost, kept);
+}
+
+/// An attempt to connect again has failed.
+pub(super) fn attempt_failed(config: &Config, error: &Error, failed: u32) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(server = %config.endpoint, %error, failed, "cannot connect again yet");
+    #[cfg(not(feature = "tracing"))]
+    let _ = (config, error, failed);
+}
+
+/// All attempts have failed: so many commands that were kept are lost now.
+pub(super) fn given_up(config: &Config, cause: &Error, lost: usize) {
+    #[cfg(feature = "tracing")]
+    tracing::error!(server = %config.endpoint, %cause, lost, "given up connecting again");
+    #[cfg(not(feature = "tracing"))]
+    let _ = (config, cause, lost);
+}
+
+/// There is a connection again.
+pub(super) fn connected_again(config: &Config, reconnects: u64, resent: usize) {
+    #[cfg(feature = "tracing")]
+    tracing::info!(server = %config.endpoint, reconnects, sending = resent, "connected again");
+    #[cfg(not(feature = "tracing"))]
+    let _ = (config, reconnects, resent);
+}

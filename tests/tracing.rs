@@ -1,0 +1,98 @@
+//! The events of the feature `tracing`.
+
+#![cfg(all(feature = "testing", feature = "tracing"))]
+
+mod support;
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redefer::{Config, Error, Reconnect, Result, SendWhen, prelude::*};
+use support::scripted::Scripted;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// Keeps the events as text.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        let _ = match field.name() {
+            "message" => write!(self.0, " {value:?}"),
+            name => write!(self.0, " {name}={value:?}"),
+        };
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("redefer")
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(event.metadata().level().to_string());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn dialing_losing_and_coming_back_are_told() -> Result<()> {
+    let server = Scripted::start(|peer| match peer.number() {
+        0 => {
+            peer.handshake()?;
+            peer.expect(["INCR", "n"])
+        }
+        1 => {
+            peer.read_command()?;
+            peer.send("-LOADING Redis is loading the dataset in memory\r\n")
+        }
+        2 => {
+            peer.handshake()?;
+            peer.expect(["PING"])?;
+            peer.send("+PONG\r\n")
+        }
+        _ => {
+            peer.read_command()?;
+            peer.send("-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+        }
+    });
+    let log = Log::default();
+    let guard = tracing::subscriber::set_default(log.clone());
+    let policy = Reconnect::backoff().first_delay(Duration::ZERO).max_delay(Duration::from_secs(3600));
+    let config = Config::from_url(&server.url())?.password("hunter-2").reconnect(policy);
+    let conn = Connection::open(config.send_when(SendWhen::Gathering).idle_check(Duration::ZERO))?;
+    assert!(matches!(conn.incr("n").wait(), Err(Error::ConnectionLost(_))));
+    conn.command::<()>("PING", ()).wait()?;
+    let _ = conn.command::<()>("PING", ()).wait();
+    let _ = conn.command::<()>("PING", ()).wait();
+    drop(guard);
+    let lines = log.0.lock().unwrap().join("\n");
+    for wanted in [
+        "DEBUG connecting server=127.0.0.1:",
+        "DEBUG connected server=127.0.0.1:",
+        "protocol=Resp3 database=0",
+        "WARN connection lost server=",
+        "lost=1 kept=0",
+        "WARN cannot connect again yet server=",
+        "INFO connected again server=",
+        "reconnects=1",
+        "ERROR given up connecting again server=",
+    ] {
+        assert!(lines.contains(wanted), "no {wanted:?} in:\n{lines}");
+    }
+    assert!(!lines.contains("hunter-2"), "{lines}");
+    drop(conn);
+    Ok(())
+}
