@@ -301,6 +301,22 @@ fn a_panic_while_decoding_leaves_the_other_replies_right() -> Result<()> {
 }
 
 #[test]
+fn a_panic_while_decoding_a_timed_wait_leaves_other_transactions_alone() -> Result<()> {
+    let server = support::server();
+    let conn = support::open(&server);
+    let tx = conn.transaction();
+    let (bad, mine) = (tx.echo::<Bomb>(1), tx.echo::<i64>(2));
+    tx.commit().wait()?;
+    panics(|| bad.wait_timeout(std::time::Duration::from_secs(20)));
+    // Takes the room of the first one, if that has been given up too early.
+    let tx = conn.transaction();
+    let (three, four) = (tx.echo::<i64>(3), tx.echo::<i64>(4));
+    tx.commit().wait()?;
+    assert_eq!((mine.wait()?, three.wait()?, four.wait()?), (2, 3, 4));
+    Ok(())
+}
+
+#[test]
 fn a_panic_while_encoding_sends_nothing_of_the_command() -> Result<()> {
     let server = Scripted::start(|peer| {
         peer.handshake()?;

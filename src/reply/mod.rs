@@ -97,13 +97,13 @@ macro_rules! handle {
             /// Waits at most this long, whatever the configuration says, and gives the handle back if that was not
             /// enough.
             pub fn wait_timeout(self, time: Duration) -> Result<T, WaitError<Self>> {
-                let waited = self.conn.wait_at_most(self.place, time);
-                if let Err(WaitError::Timeout(())) = waited {
-                    return Err(WaitError::Timeout(self));
+                // Unless there is a timeout the place is used up, even when decoding panics.
+                let handle = ManuallyDrop::new(self);
+                match handle.conn.wait_at_most(handle.place, time) {
+                    Ok(value) => Ok(value),
+                    Err(WaitError::Timeout(())) => Err(WaitError::Timeout(ManuallyDrop::into_inner(handle))),
+                    Err(WaitError::Failed(error)) => Err(WaitError::Failed(error)),
                 }
-                // The place is used up.
-                std::mem::forget(self);
-                waited.map_err(|error| WaitError::Failed(error.into()))
             }
 
             /// Whether a wait would not block. Sends what has been gathered as far as the socket takes it, and reads what
