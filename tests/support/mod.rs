@@ -5,6 +5,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file is a crate of its own and uses a part of this one")]
 
+#[cfg(unix)]
+pub mod proxy;
 pub mod scripted;
 #[cfg(all(feature = "testing", feature = "tls"))]
 pub mod tls;
