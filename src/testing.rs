@@ -46,6 +46,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, WaitId, WaitIdOptions};
+
 /// How long a server may take from its start until it accepts connections.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 /// How many ports are tried when others keep taking the free one that was found.
@@ -60,6 +62,8 @@ const LOG_LINE_BYTES: u64 = 4096;
 const LONGEST_DIR: usize = 64;
 /// The file names a server goes by.
 const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
+/// The name of the configuration file, in the private directory.
+const CONFIG_FILE: &str = "redis.conf";
 /// Settings that [`Server`] makes itself and relies on.
 const RESERVED: [&str; 6] = ["daemonize", "logfile", "loglevel", "port", "supervised", "unixsocket"];
 
@@ -68,11 +72,9 @@ const RESERVED: [&str; 6] = ["daemonize", "logfile", "loglevel", "port", "superv
 /// See the [module's page](self) for what it is and which program is taken.
 pub struct Server {
     process: Mutex<Process>,
-    pid: u32,
     program: Program,
     port: u16,
     socket: PathBuf,
-    log: Arc<Log>,
     // After `process`: the directory is removed when the server has ended.
     dir: TempDir,
 }
@@ -140,10 +142,10 @@ impl Server {
         &self.dir.0
     }
 
-    /// The process's number.
+    /// The process's number: another one after a [`restart`](Server::restart).
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.pid
+        lock(&self.process).pid
     }
 
     /// The program that runs.
@@ -171,10 +173,51 @@ impl Server {
         lock(&self.process).end();
     }
 
+    /// Starts the server again, on the same port and socket and with the same settings, and returns when it accepts
+    /// connections. If it still runs it is ended first, as by [`kill`](Server::kill).
+    ///
+    /// It has what it saved before, which by default is nothing: see the settings `appendonly` and `save`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Server::start`]; somebody else may have taken the port meanwhile.
+    pub fn restart(&self) -> io::Result<()> {
+        let mut process = lock(&self.process);
+        process.end();
+        *process = Process::spawn(&self.program, &self.dir.0)?;
+        process.wait_until_ready(&self.program)
+    }
+
+    /// Stops the process (SIGSTOP), and returns when it stands still: its connections stay, and nothing is read or
+    /// answered until [`resume`](Server::resume).
+    ///
+    /// # Errors
+    ///
+    /// Those of the operating system; [`io::ErrorKind::NotFound`] when the process has been [killed](Server::kill).
+    pub fn pause(&self) -> io::Result<()> {
+        let process = lock(&self.process);
+        let pid = process.running()?;
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP)?;
+        // Also when it ends meanwhile; its end is left for others to see.
+        let what = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(pid), what))?;
+        Ok(())
+    }
+
+    /// Lets a [paused](Server::pause) process go on (SIGCONT).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`pause`](Server::pause).
+    pub fn resume(&self) -> io::Result<()> {
+        let process = lock(&self.process);
+        Ok(rustix::process::kill_process(process.running()?, rustix::process::Signal::CONT)?)
+    }
+
     /// The last lines that the server has written to its log (200 at most).
     #[must_use]
     pub fn log(&self) -> String {
-        self.log.text()
+        lock(&self.process).log.text()
     }
 
     /// How much memory the server's process holds now, and the most it ever held.
@@ -186,7 +229,7 @@ impl Server {
         if !cfg!(target_os = "linux") {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "a process's memory can only be read on Linux"));
         }
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid))?;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
             Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
@@ -203,7 +246,7 @@ impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
             .field("program", &self.program.path)
-            .field("pid", &self.pid)
+            .field("pid", &self.pid())
             .field("port", &self.port)
             .field("socket", &self.socket)
             .finish_non_exhaustive()
@@ -301,33 +344,19 @@ impl Builder {
             let value = if value.trim().is_empty() { "\"\"" } else { value };
             text.push_str(&format!("{key} {value}\n"));
         }
-        let file = dir.0.join("redis.conf");
-        std::fs::write(&file, text)?;
+        std::fs::write(dir.0.join(CONFIG_FILE), text)?;
 
-        let (reader, writer) = io::pipe()?;
-        let child = Command::new(&program.path)
-            .arg(&file)
-            .stdin(Stdio::null())
-            .stdout(writer.try_clone()?)
-            .stderr(writer)
-            .spawn()
-            .map_err(|error| explain(error, format!("{} could not be run", program.path.display())))?;
-        let pid = child.id();
-        let guard = Guard::start(pid, &dir.0);
-        let process = Mutex::new(Process { child: Some(child), guard });
-        let log = Log::follow(reader)?;
-        let server = Server { process, pid, program: program.clone(), port, socket, log, dir };
-
-        let (kind, what) = match server.log.wait_until_ready(READY_WITHIN) {
-            State::Ready => return Ok(server),
-            State::Ended => (io::ErrorKind::Other, "ended before it accepted connections".to_owned()),
-            State::Starting => (io::ErrorKind::TimedOut, format!("was not ready within {READY_WITHIN:?}")),
-        };
-        let log = server.log();
-        let error = io::Error::new(kind, format!("{} {what}; its log:\n{log}", server.program.path.display()));
-        // The port named in the message is the TCP port or, of a cluster node, the one of its bus.
-        let taken = kind == io::ErrorKind::Other && log.contains("Address already in use");
-        Err(if taken { Failure::PortTaken(error) } else { Failure::Other(error) })
+        let process = Process::spawn(program, &dir.0)?;
+        match process.wait_until_ready(program) {
+            Ok(()) => Ok(Server { process: Mutex::new(process), program: program.clone(), port, socket, dir }),
+            // The port named in the message is the TCP port or, of a cluster node, the one of its bus.
+            Err(error)
+                if error.kind() == io::ErrorKind::Other && error.to_string().contains("Address already in use") =>
+            {
+                Err(Failure::PortTaken(error))
+            }
+            Err(error) => Err(Failure::Other(error)),
+        }
     }
 }
 
@@ -492,10 +521,46 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The server's process, and what ends it when nobody else does.
 struct Process {
     child: Option<Child>,
+    pid: u32,
     guard: Guard,
+    log: Arc<Log>,
 }
 
 impl Process {
+    /// Starts the program on the configuration file in this directory.
+    fn spawn(program: &Program, dir: &Path) -> io::Result<Process> {
+        let (reader, writer) = io::pipe()?;
+        let child = Command::new(&program.path)
+            .arg(dir.join(CONFIG_FILE))
+            .stdin(Stdio::null())
+            .stdout(writer.try_clone()?)
+            .stderr(writer)
+            .spawn()
+            .map_err(|error| explain(error, format!("{} could not be run", program.path.display())))?;
+        let pid = child.id();
+        let guard = Guard::start(pid, dir);
+        // Before the log, whose failure must not leave the process behind.
+        let mut process = Process { child: Some(child), pid, guard, log: Arc::default() };
+        process.log = Log::follow(reader)?;
+        Ok(process)
+    }
+
+    fn wait_until_ready(&self, program: &Program) -> io::Result<()> {
+        let (kind, what) = match self.log.wait_until_ready(READY_WITHIN) {
+            State::Ready => return Ok(()),
+            State::Ended => (io::ErrorKind::Other, "ended before it accepted connections".to_owned()),
+            State::Starting => (io::ErrorKind::TimedOut, format!("was not ready within {READY_WITHIN:?}")),
+        };
+        let text = format!("{} {what}; its log:\n{}", program.path.display(), self.log.text());
+        Err(io::Error::new(kind, text))
+    }
+
+    /// The process, unless it was ended.
+    fn running(&self) -> io::Result<Pid> {
+        let child = self.child.as_ref().map(Pid::from_child);
+        child.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the server has ended"))
+    }
+
     fn end(&mut self) {
         // First the guard: the process's number is free for others once the process was waited for.
         self.guard.dismiss();
@@ -544,14 +609,16 @@ impl Guard {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
+    #[default]
     Starting,
     Ready,
     Ended,
 }
 
 /// What the server writes: read by a thread of its own, since a full pipe would stop the server.
+#[derive(Default)]
 struct Log {
     inner: Mutex<(State, VecDeque<String>)>,
     changed: Condvar,
@@ -559,7 +626,7 @@ struct Log {
 
 impl Log {
     fn follow(reader: PipeReader) -> io::Result<Arc<Log>> {
-        let log = Arc::new(Log { inner: Mutex::new((State::Starting, VecDeque::new())), changed: Condvar::new() });
+        let log: Arc<Log> = Arc::default();
         let shared = Arc::clone(&log);
         // Never joined: a child of the server that outlives it, saving a snapshot, keeps the pipe open.
         thread::Builder::new().name("redefer test server log".to_owned()).spawn(move || shared.read(reader))?;

@@ -71,6 +71,57 @@ fn a_killed_server_closes_its_connections_and_its_port() -> io::Result<()> {
 }
 
 #[test]
+fn a_restarted_server_has_its_port_its_settings_and_what_it_saved() -> io::Result<()> {
+    let server = Server::builder().config("appendonly", "yes").config("maxclients", 77).start()?;
+    let (port, pid) = (server.port(), server.pid());
+    assert_eq!(ask(tcp(&server)?, "SET key kept")?, "+OK");
+    for running in [false, true] {
+        if !running {
+            server.kill();
+        }
+        server.restart()?;
+        assert_eq!(server.port(), port);
+        assert_ne!(server.pid(), pid);
+        assert_eq!(ask(tcp(&server)?, "APPEND key !")?, if running { ":6" } else { ":5" });
+        assert_eq!(ask(UnixStream::connect(server.socket())?, "PING")?, "+PONG");
+        assert!(server.log().contains("eady to accept connections"), "{}", server.log());
+    }
+    let config = std::fs::read_to_string(server.dir().join("redis.conf"))?;
+    assert!(config.contains("maxclients 77"), "{config}");
+    let dir = server.dir().to_owned();
+    drop(server);
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+    assert!(!dir.exists());
+    Ok(())
+}
+
+#[test]
+fn a_paused_server_answers_when_it_is_resumed() -> io::Result<()> {
+    let server = Server::start()?;
+    let mut stream = tcp(&server)?;
+    for _ in 0..20 {
+        server.pause()?;
+        server.pause()?;
+        stream.write_all(b"PING\r\n")?;
+        stream.set_nonblocking(true)?;
+        assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        stream.set_nonblocking(false)?;
+        server.resume()?;
+        let mut answer = [0; 7];
+        stream.read_exact(&mut answer)?;
+        assert_eq!(&answer, b"+PONG\r\n");
+    }
+    // One that stands still can be ended as well.
+    server.pause()?;
+    server.kill();
+    assert_eq!(server.pause().unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert_eq!(server.resume().unwrap_err().kind(), io::ErrorKind::NotFound);
+    server.restart()?;
+    assert_eq!(ask(tcp(&server)?, "PING")?, "+PONG");
+    Ok(())
+}
+
+#[test]
 fn settings_are_lines_of_the_configuration_file() -> io::Result<()> {
     // An empty value reaches the server as an empty word, and this server says what it thinks of it.
     let error = Server::builder().config("timeout", "").start().unwrap_err();
