@@ -18,8 +18,9 @@ const SHORT: Duration = Duration::from_millis(30);
 
 /// How much of a command had been sent when its connection was lost.
 #[track_caller]
-fn lost<T: std::fmt::Debug>(outcome: Result<T>) -> Sent {
-    match outcome {
+fn lost<T>(outcome: Result<T>) -> Sent {
+    // Values may be large: they are not shown.
+    match outcome.map(drop) {
         Err(Error::ConnectionLost(lost)) if matches!(lost.cause(), Error::Io(_)) => lost.sent(),
         other => panic!("not lost by an I/O error: {other:?}"),
     }
@@ -371,10 +372,10 @@ fn a_full_server_lets_nobody_else_in_and_goes_on_with_the_others() -> Result<()>
 fn a_reply_over_the_output_buffer_limit_costs_the_connection() -> Result<()> {
     let server = server();
     let conn = open(&server);
-    conn.setrange("large", (32 << 20) - 1, "x").wait()?;
     conn.config_set(("client-output-buffer-limit", "normal 1mb 0 0")).wait()?;
     let before = conn.incr("n");
-    let large = conn.get::<Vec<u8>>("large");
+    // Made by a script: what is sent right from the key space does not count on every server.
+    let large = conn.command::<Vec<u8>>("EVAL", ("return string.rep('x', 32 * 1024 * 1024)", 0));
     let behind = conn.incr("n");
     conn.flush()?;
     assert_eq!(lost(large.wait()), Sent::Fully);
