@@ -78,7 +78,7 @@ impl Mode {
             Policy::ByHand => config,
         };
         let (timeout, connect) =
-            if plan.hasty { (Duration::from_millis(15), Duration::from_millis(200)) } else { (PLENTY, PLENTY) };
+            if plan.hasty { (Duration::from_millis(15), Duration::from_millis(60)) } else { (PLENTY, PLENTY) };
         config
             .timeout(timeout)
             .connect_timeout(connect)
