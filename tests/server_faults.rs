@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use redefer::commands::{ClientKillFilter, PauseMode, UnblockAnswer};
 use redefer::{Error, Result, SendWhen, Sent, WaitError, prelude::*};
-use support::{Private, config, open, server, server_with};
+use support::{Private, config, open, server, server_with, until};
 
 /// More than any of these tests needs.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -291,7 +291,7 @@ fn a_server_that_cannot_save_refuses_writes_and_answers_reads() -> Result<()> {
     std::fs::create_dir(&file)?;
     conn.config_set(("save", "3600 1000000")).wait()?;
     conn.command::<Value>("BGSAVE", ()).wait()?;
-    while conn.info().wait()?.get("rdb_last_bgsave_status") != Some("err") {}
+    until("saving has failed", || Ok(conn.info().wait()?.get("rdb_last_bgsave_status") == Some("err")))?;
     assert_writes_are_refused(&conn, "MISCONF")?;
     conn.config_set(("stop-writes-on-bgsave-error", "no")).wait()?;
     assert_works_again(&conn)
@@ -363,8 +363,7 @@ fn a_full_server_lets_nobody_else_in_and_goes_on_with_the_others() -> Result<()>
     }
     assert_eq!(one.incr("n").wait()? + two.incr("n").wait()?, 3);
     drop(one);
-    // The server has read the end of the other, or will before it accepts.
-    while two.client_list().wait()?.len() > 1 {}
+    until("the other has gone", || Ok(two.client_list().wait()?.len() == 1))?;
     open(&server).ping().wait()
 }
 
@@ -486,8 +485,7 @@ fn a_blocked_command_that_another_client_unblocks_answers_nil_or_says_so() -> Re
         let pop = conn.blpop::<String, String>("queue", None);
         let behind = conn.echo::<i64>(7);
         conn.flush()?;
-        // `false` until it is blocked.
-        while !other.client_unblock_with(id, answer).wait()? {}
+        until("it is blocked", || other.client_unblock_with(id, answer).wait())?;
         match answer {
             UnblockAnswer::Timeout => assert_eq!(pop.wait()?, None),
             _ => assert_eq!(code(pop.wait()), "UNBLOCKED"),
@@ -505,7 +503,7 @@ fn a_blocked_command_on_a_server_that_becomes_a_replica_says_so_and_costs_the_co
     let pop = conn.blpop::<String, String>("queue", None);
     let behind = conn.echo::<i64>(7);
     conn.flush()?;
-    while other.info().wait()?.get("blocked_clients") != Some("1") {}
+    until("it is blocked", || Ok(other.info().wait()?.get("blocked_clients") == Some("1")))?;
     other.replicaof("127.0.0.1", redefer::testing::free_port()?).wait()?;
     assert_eq!(code(pop.wait()), "UNBLOCKED");
     assert_eq!(lost(behind.wait()), Sent::Fully);
