@@ -21,7 +21,9 @@ use std::time::Duration;
 
 use redefer::commands::Handle;
 use redefer::resp::Frame;
-use redefer::{Batch, Config, Error, FromReply, Result, SendWhen, Sent, Transaction, WaitError, prelude::*};
+use redefer::{
+    Batch, Config, Error, FromReply, Idempotent, Reconnect, Result, SendWhen, Sent, Transaction, WaitError, prelude::*,
+};
 use support::proxy::{Mix, Proxy, Struck, random_faults};
 
 /// How many calls a mode makes, at least.
@@ -56,6 +58,8 @@ enum Transport {
 enum Policy {
     /// The client opens another. So whatever has a reply ran in the order of the calls, and the model is exact.
     ByHand,
+    /// The connection dials again by itself. So a command that was lost may run behind one that was issued later.
+    Reconnect,
 }
 
 impl Mode {
@@ -76,6 +80,10 @@ impl Mode {
         };
         let config = match self.policy {
             Policy::ByHand => config,
+            Policy::Reconnect => {
+                let (first, longest) = (Duration::from_millis(1), Duration::from_millis(4));
+                config.reconnect(Reconnect::backoff().attempts(4).first_delay(first).max_delay(longest))
+            }
         };
         let (timeout, connect) =
             if plan.hasty { (Duration::from_millis(15), Duration::from_millis(60)) } else { (PLENTY, PLENTY) };
@@ -148,6 +156,11 @@ enum Op {
 }
 
 impl Op {
+    /// Whether it does no harm when it runs twice.
+    fn is_idempotent(&self) -> bool {
+        !matches!(self, Op::Incr(_) | Op::Append(_) | Op::Push(_) | Op::Pop(..) | Op::Commit)
+    }
+
     /// The key that it changes.
     fn writes(&self) -> Option<&str> {
         match self {
@@ -508,7 +521,7 @@ macro_rules! issue {
     )*};
 }
 
-issue!(&'c Connection, &Batch<'c>, &Transaction<'c>);
+issue!(&'c Connection, Idempotent<'c>, &Batch<'c>, &Transaction<'c>);
 
 /// A run: what outlives its connections.
 struct Run<'r> {
@@ -519,6 +532,8 @@ struct Run<'r> {
     direct: &'r Connection,
     calls: Calls,
     rng: fastrand::Rng,
+    /// How many connections were asked for, and how many there were.
+    dialled: usize,
     connections: usize,
     watchdog: &'r Watchdog,
 }
@@ -596,7 +611,12 @@ impl<'c> Client<'c, '_> {
             0..6 => {
                 let id = self.run.calls.add(op, None);
                 let before = self.taken_in();
-                let held = self.conn.issue(id, &self.run.calls.calls[id].op);
+                let op = &self.run.calls.calls[id].op;
+                let held = if op.is_idempotent() && self.run.rng.bool() {
+                    self.conn.idempotent().issue(id, op)
+                } else {
+                    self.conn.issue(id, op)
+                };
                 self.issued(id, before);
                 self.pool.push((id, held));
             }
@@ -628,7 +648,12 @@ impl<'c> Client<'c, '_> {
                 self.timeouts += 1;
                 plan.hasty
             }
-            Error::ConnectionLost(lost) => plan.mix.ends && matches!(lost.cause(), Error::Io(_)),
+            Error::ConnectionLost(lost) => match lost.cause() {
+                Error::Io(_) => plan.mix.ends,
+                // Of the dialing.
+                Error::Timeout => plan.hasty && self.run.mode.policy == Policy::Reconnect,
+                _ => false,
+            },
             Error::Server(error) => error.message() == NOT_AN_INTEGER.as_bytes(),
             Error::Batch(batch) => return self.allow(&batch.first().clone()),
             // Of a commit whose handle was given up.
@@ -671,6 +696,8 @@ impl<'c> Client<'c, '_> {
         let fate = match &error {
             Error::Server(_) if call.op == Op::Fails => return self.reply(id, Got::Failed(NOT_AN_INTEGER)),
             Error::Aborted if call.expect == Some(Got::Aborted) => return self.reply(id, Got::Aborted),
+            // A watch that ended with its connection, also in a loop of attempts.
+            Error::Aborted if !self.run.mode.exact() && (call.place.is_none() || call.group.is_none()) => Fate::NotRun,
             Error::NotCommitted => {
                 assert!(call.group.is_some() && call.place.is_none(), "{what}");
                 return;
@@ -1061,8 +1088,8 @@ impl<'c> Client<'c, '_> {
     }
 }
 
-/// Runs one seed. Returns how many calls were made, and what the proxy did.
-fn run(mode: Mode, seed: u64, server: &redefer::testing::Server, watchdog: &Watchdog) -> (usize, Struck) {
+/// Runs one seed. Returns how many calls were made, what the proxy did, and how often a connection dialled again.
+fn run(mode: Mode, seed: u64, server: &redefer::testing::Server, watchdog: &Watchdog) -> (usize, Struck, usize) {
     let plan = Plan::of(seed);
     let direct = support::open(server);
     direct.flushall().wait().expect("a server");
@@ -1075,12 +1102,14 @@ fn run(mode: Mode, seed: u64, server: &redefer::testing::Server, watchdog: &Watc
         direct: &direct,
         calls: Calls::default(),
         rng: fastrand::Rng::with_seed(seed ^ 3),
+        dialled: 0,
         connections: 0,
         watchdog,
         plan,
     };
     while run.calls.calls.len() < run.plan.calls {
         watchdog.note(2000, run.calls.calls.len());
+        run.dialled += 1;
         let conn = match Connection::open(&config) {
             Ok(conn) => conn,
             Err(error) => {
@@ -1120,6 +1149,7 @@ fn run(mode: Mode, seed: u64, server: &redefer::testing::Server, watchdog: &Watc
         }
     }
     let (struck, calls) = (proxy.struck(), std::mem::take(&mut run.calls));
+    let again = proxy.accepted() - run.dialled;
     drop(run);
     drop(proxy);
     // What the proxy has passed on may still run: until the server has done with every other client.
@@ -1128,7 +1158,7 @@ fn run(mode: Mode, seed: u64, server: &redefer::testing::Server, watchdog: &Watc
         thread::yield_now();
     }
     calls.check_at_the_end(&direct).expect("nothing is between us and the server");
-    (calls.calls.len(), struck)
+    (calls.calls.len(), struck, again)
 }
 
 /// Aborts the process, with what it did last, when a run makes no step for long.
@@ -1211,15 +1241,16 @@ fn exchanges(mode: Mode) {
     let watchdog = Watchdog::start();
     let most = number("REDEFER_EXCHANGES").map_or(EXCHANGES, |most| most as usize);
     let base = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |time| time.as_nanos() as u64 & 0xffff_ffff);
-    let (mut calls, mut total, mut early) = (0, Struck::default(), None);
+    let (mut calls, mut total, mut again, mut early) = (0, Struck::default(), 0, None);
     for at in 0.. {
         let only = number("REDEFER_SEED");
         let seed = only.unwrap_or(if at < 10 { at } else { base + at });
         let shown = format!("REDEFER_SEED={seed} in mode {}: {:?}", mode.name, Plan::of(seed));
         watchdog.begin(&shown);
         match catch_unwind(AssertUnwindSafe(|| run(mode, seed, &server, &watchdog))) {
-            Ok((made, struck)) => {
+            Ok((made, struck, redialled)) => {
                 calls += made;
+                again += redialled;
                 total.add(struck);
             }
             Err(panic) => {
@@ -1237,8 +1268,9 @@ fn exchanges(mode: Mode) {
             break;
         }
     }
-    println!("{}: {calls} calls, {total:?}", mode.name);
+    println!("{}: {calls} calls, {total:?}, dialled again {again} times", mode.name);
     let Struck { delays, splits, stalls, closes, resets } = total;
+    assert_eq!(again > 0, mode.policy == Policy::Reconnect);
     assert!([delays, splits, stalls, closes, resets].iter().all(|count| *count > 0), "{total:?}");
     if let (Some(early), Some(late)) = (early, memory()) {
         assert!(late < early + GROWTH, "{early} bytes have become {late}");
@@ -1258,4 +1290,19 @@ fn over_a_unix_socket_with_connections_reopened_by_hand() {
 #[test]
 fn over_small_socket_buffers_with_connections_reopened_by_hand() {
     exchanges(Mode { name: "small buffers", transport: Transport::Small, policy: Policy::ByHand });
+}
+
+#[test]
+fn over_tcp_with_connections_that_dial_again() {
+    exchanges(Mode { name: "tcp, reconnect", transport: Transport::Tcp, policy: Policy::Reconnect });
+}
+
+#[test]
+fn over_a_unix_socket_with_connections_that_dial_again() {
+    exchanges(Mode { name: "unix, reconnect", transport: Transport::Unix, policy: Policy::Reconnect });
+}
+
+#[test]
+fn over_small_socket_buffers_with_connections_that_dial_again() {
+    exchanges(Mode { name: "small buffers, reconnect", transport: Transport::Small, policy: Policy::Reconnect });
 }

@@ -252,6 +252,63 @@ fn idempotent_commands_are_sent_again_in_their_places() -> Result<()> {
 }
 
 #[test]
+fn a_lost_command_behind_one_that_is_sent_again_is_not_waited_for() -> Result<()> {
+    for many in [false, true] {
+        let server = Scripted::start(move |peer| match peer.number() {
+            0 => {
+                peer.handshake()?;
+                peer.read_commands(2).map(drop)
+            }
+            _ => serve(peer, &[(&["GET", "b"], "$1\r\nB\r\n")]).and_then(|()| peer.expect_end()),
+        });
+        let conn = connect(&server);
+        let b = conn.idempotent().get::<String>("b");
+        // The break is met in the middle of this wait.
+        if many {
+            let c = conn.lrange::<String>("c", 0, -1);
+            assert_eq!(lost(c.wait::<Vec<_>>()), Sent::Fully);
+        } else {
+            assert_eq!(lost(conn.incr("c").wait()), Sent::Fully);
+        }
+        assert_eq!(b.wait()?, "B");
+        drop(conn);
+        server.finish();
+    }
+    Ok(())
+}
+
+#[test]
+fn a_lost_command_is_told_by_the_break_that_lost_it_and_not_by_a_later_one() -> Result<()> {
+    let server = Scripted::start(move |peer| match peer.number() {
+        0 => {
+            peer.handshake()?;
+            peer.read_commands(2).map(drop)
+        }
+        1 => {
+            peer.handshake()?;
+            // What is sent again is cut.
+            peer.expect_bytes("*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$33554432\r\nx")?;
+            peer.reset()
+        }
+        _ => {
+            peer.handshake()?;
+            peer.read_commands(1)?;
+            peer.send("+OK\r\n")?;
+            peer.expect_end()
+        }
+    });
+    let conn = connect(&server);
+    let b = conn.idempotent().set("b", vec![b'x'; 32 << 20]);
+    // Sent whole on the first connection: it may have run.
+    let c = conn.incr("c");
+    b.wait()?;
+    assert_eq!(lost(c.wait()), Sent::Fully);
+    drop(conn);
+    server.finish();
+    Ok(())
+}
+
+#[test]
 fn an_idempotent_command_is_not_sent_for_ever() -> Result<()> {
     let tries = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&tries);
