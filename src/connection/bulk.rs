@@ -154,6 +154,9 @@ impl Engine {
         let deadline = self.deadline(place, deadline);
         loop {
             self.settle_until(place, deadline)?;
+            if self.is_lost(place) {
+                return Err(self.lost_error(place));
+            }
             if self.next > place {
                 return Ok(None);
             }

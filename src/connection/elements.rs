@@ -100,6 +100,9 @@ impl Engine {
     fn enter(&mut self, place: u64, deadline: &mut Deadline) -> Result<Option<Begun>> {
         loop {
             self.settle_until(place, deadline)?;
+            if self.is_lost(place) {
+                return Err(self.lost_error(place));
+            }
             if self.next > place {
                 // It was settled whole on the way.
                 return Ok(None);

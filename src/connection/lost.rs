@@ -38,8 +38,6 @@ pub(super) struct Idempotent {
     bytes: Vec<u8>,
     /// How often it may yet be sent again.
     resends: u8,
-    /// It may have been run already.
-    sent: bool,
 }
 
 /// A command that is kept when a connection breaks.
@@ -145,14 +143,17 @@ impl Engine {
             return (self.flushed, true);
         }
         let (whole, partly) = self.output.sent();
-        let unsent = self.after_commands(self.flushed, whole);
-        let resent = self.idempotent.iter().rev().find(|command| command.sent).map_or(0, |command| command.place + 1);
-        // A command that was sent on a connection before this one may have run.
-        if resent > unsent { (resent, false) } else { (unsent, partly) }
+        (self.after_commands(self.flushed, whole), partly)
     }
 
     /// Takes the places of a loss out of the queue, all but those that can be kept.
-    pub(super) fn lose(&mut self, loss: Loss, keep: bool) {
+    pub(super) fn lose(&mut self, mut loss: Loss, keep: bool) {
+        // What was sent before an earlier break may have run, whatever this one has cut.
+        if let Some(earlier) = self.losses.back()
+            && earlier.unsent > loss.unsent
+        {
+            (loss.unsent, loss.partly) = (earlier.unsent, false);
+        }
         let kept = if keep { self.keep() } else { Vec::new() };
         self.ring.cover(self.next, self.issued);
         let mut unseen = Vec::new();
@@ -268,7 +269,6 @@ impl Engine {
         for command in &mut self.idempotent {
             if is_sent(command.place) && kept.binary_search_by_key(&command.place, |kept| kept.place).is_ok() {
                 command.resends -= 1;
-                command.sent = true;
                 self.stats.resent += 1;
             }
         }
@@ -280,7 +280,7 @@ impl Engine {
         while self.idempotent.front().is_some_and(|command| command.place < self.next) {
             self.idempotent.pop_front();
         }
-        self.idempotent.push_back(Idempotent { place, bytes, resends: RESENDS, sent: false });
+        self.idempotent.push_back(Idempotent { place, bytes, resends: RESENDS });
     }
 }
 
