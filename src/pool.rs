@@ -88,7 +88,7 @@ impl r2d2::ManageConnection for Manager {
 pub struct Pool(r2d2::Pool<Manager>);
 
 impl Pool {
-    /// A pool of at most ten connections, all of which are opened now.
+    /// A pool of at most ten connections, which are opened in the background.
     ///
     /// # Errors
     ///
@@ -185,20 +185,19 @@ impl<C: IntoConfig> PoolBuilder<C> {
         self
     }
 
-    /// Opens the pool and the connections it begins with: [`min_idle`](PoolBuilder::min_idle).
+    /// Tries whether the server lets a connection in, and makes the pool. The connections that it begins with
+    /// ([`min_idle`](PoolBuilder::min_idle)) are opened by threads of its own.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] for a URL that cannot be used, the error of a first connection that cannot be opened, and
-    /// [`Error::Io`] of the kind `TimedOut` if they were not open within the
-    /// [`checkout_timeout`](PoolBuilder::checkout_timeout).
+    /// [`Error::Config`] for a URL that cannot be used, and the error of a first connection that cannot be opened.
     pub fn build(self) -> Result<Pool> {
         let manager = Manager::new(self.config)?;
-        // One attempt of our own: the pool would go on trying, and keep the reason as text.
+        // The pool itself goes on trying, and keeps the reason as text.
         drop(Connection::open(manager.config.clone())?);
         // It panics if more are to be idle than there may be.
         let idle = self.min_idle.map(|idle| idle.min(self.max_size));
-        self.pool.max_size(self.max_size).min_idle(idle).build(manager).map(Pool).map_err(timed_out)
+        Ok(Pool(self.pool.max_size(self.max_size).min_idle(idle).build_unchecked(manager)))
     }
 }
 

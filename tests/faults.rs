@@ -51,6 +51,35 @@ enum Transport {
     Unix,
     /// TCP with socket buffers of 4 KiB on all sides.
     Small,
+    /// TLS over TCP: the proxy spoils ciphertext.
+    #[cfg(feature = "tls")]
+    Tls,
+}
+
+/// What the proxy leads to.
+struct Front {
+    port: u16,
+    #[cfg(feature = "tls")]
+    tls: Option<(support::tls::Proxy, redefer::TlsConfig)>,
+}
+
+impl Front {
+    fn of(mode: Mode, server: &redefer::testing::Server) -> Front {
+        #[cfg(feature = "tls")]
+        if mode.transport == Transport::Tls {
+            let authority = support::tls::Authority::new("the tests");
+            let identity = authority.issue(&["127.0.0.1"]);
+            let proxy = support::tls::Proxy::start(support::tls::server_config(&identity, None), server.port());
+            let trusting = redefer::TlsConfig::new().root_certificates(&authority.pem);
+            return Front { port: proxy.port, tls: Some((proxy, trusting)) };
+        }
+        let _ = mode;
+        Front {
+            port: server.port(),
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
 }
 
 /// What happens after a connection broke.
@@ -63,21 +92,34 @@ enum Policy {
 }
 
 impl Mode {
-    fn proxy(self, server: u16, seed: u64, mix: Mix) -> Proxy {
+    fn proxy(self, server: u16, seed: u64, #[allow(unused_mut, reason = "for TLS")] mut mix: Mix) -> Proxy {
+        #[cfg(feature = "tls")]
+        if self.transport == Transport::Tls {
+            // Some connections must get through the handshake, which is longer here.
+            mix.within = mix.within.max(16 << 10);
+        }
         let builder = match self.transport {
             Transport::Tcp => Proxy::builder(),
+            #[cfg(feature = "tls")]
+            Transport::Tls => Proxy::builder(),
             Transport::Unix => Proxy::builder().unix(),
             Transport::Small => Proxy::builder().buffers(4096),
         };
         builder.start(server, move |number| random_faults(seed, number, mix))
     }
 
-    fn config(self, proxy: &Proxy, plan: &Plan) -> Config {
+    fn config(self, front: &Front, proxy: &Proxy, plan: &Plan) -> Config {
         let config = support::config_for(&proxy.url());
         let config = match self.transport {
             Transport::Tcp | Transport::Unix => config,
             Transport::Small => config.send_buffer_size(4096).recv_buffer_size(4096),
+            #[cfg(feature = "tls")]
+            Transport::Tls => match &front.tls {
+                Some((_, tls)) => config.tls(tls.clone()),
+                None => config,
+            },
         };
+        let _ = front;
         let config = match self.policy {
             Policy::ByHand => config,
             Policy::Reconnect => {
@@ -1089,13 +1131,19 @@ impl<'c> Client<'c, '_> {
 }
 
 /// Runs one seed. Returns how many calls were made, what the proxy did, and how often a connection dialled again.
-fn run(mode: Mode, seed: u64, server: &redefer::testing::Server, watchdog: &Watchdog) -> (usize, Struck, usize) {
+fn run(
+    mode: Mode,
+    seed: u64,
+    server: &redefer::testing::Server,
+    front: &Front,
+    watchdog: &Watchdog,
+) -> (usize, Struck, usize) {
     let plan = Plan::of(seed);
     let direct = support::open(server);
     direct.flushall().wait().expect("a server");
     direct.set("text", "not a number").wait().expect("a server");
-    let proxy = mode.proxy(server.port(), seed, plan.mix);
-    let config = mode.config(&proxy, &plan);
+    let proxy = mode.proxy(front.port, seed, plan.mix);
+    let config = mode.config(front, &proxy, &plan);
     let mut run = Run {
         mode,
         proxy: &proxy,
@@ -1238,6 +1286,7 @@ fn number(variable: &str) -> Option<u64> {
 /// Runs seeds until there were enough calls: always the same ones first, and then others every time.
 fn exchanges(mode: Mode) {
     let server = support::server();
+    let front = Front::of(mode, &server);
     let watchdog = Watchdog::start();
     let most = number("REDEFER_EXCHANGES").map_or(EXCHANGES, |most| most as usize);
     let base = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |time| time.as_nanos() as u64 & 0xffff_ffff);
@@ -1247,7 +1296,7 @@ fn exchanges(mode: Mode) {
         let seed = only.unwrap_or(if at < 10 { at } else { base + at });
         let shown = format!("REDEFER_SEED={seed} in mode {}: {:?}", mode.name, Plan::of(seed));
         watchdog.begin(&shown);
-        match catch_unwind(AssertUnwindSafe(|| run(mode, seed, &server, &watchdog))) {
+        match catch_unwind(AssertUnwindSafe(|| run(mode, seed, &server, &front, &watchdog))) {
             Ok((made, struck, redialled)) => {
                 calls += made;
                 again += redialled;
@@ -1305,4 +1354,16 @@ fn over_a_unix_socket_with_connections_that_dial_again() {
 #[test]
 fn over_small_socket_buffers_with_connections_that_dial_again() {
     exchanges(Mode { name: "small buffers, reconnect", transport: Transport::Small, policy: Policy::Reconnect });
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn over_tls_with_connections_reopened_by_hand() {
+    exchanges(Mode { name: "TLS", transport: Transport::Tls, policy: Policy::ByHand });
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn over_tls_with_connections_that_dial_again() {
+    exchanges(Mode { name: "TLS, reconnect", transport: Transport::Tls, policy: Policy::Reconnect });
 }

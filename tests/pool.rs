@@ -37,7 +37,7 @@ fn threads_take_turns() -> Result<()> {
         }
     });
     assert_eq!(pool.get()?.get::<u32>("n").wait()?, 1600);
-    assert_eq!(pool.connections(), 4);
+    assert!(pool.connections() <= 4);
     Ok(())
 }
 
@@ -180,7 +180,8 @@ fn an_empty_pool_says_so_when_the_time_is_over() -> Result<()> {
     let server = support::server();
     let config = support::config(&server);
     let pool = Pool::builder(config.clone()).max_size(1).checkout_timeout(Duration::from_millis(1)).build()?;
-    let held = pool.get()?;
+    // Opened by a thread of the pool's, whenever that comes to it.
+    let held = std::iter::repeat_with(|| pool.try_get()).flatten().next().unwrap();
     match pool.get() {
         Err(Error::Io(error)) => assert_eq!(error.kind(), std::io::ErrorKind::TimedOut),
         other => panic!("{other:?}"),

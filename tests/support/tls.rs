@@ -269,12 +269,14 @@ fn relay(config: Arc<ServerConfig>, client: &TcpStream, server: u16) -> io::Resu
         let mut from_server = PollFlags::empty();
         from_server.set(PollFlags::IN, !tls.wants_write() && !tls.is_handshaking());
         from_server.set(PollFlags::OUT, !to_server.is_empty());
-        let mut fds = [PollFd::new(client, from_client), PollFd::new(server, from_server)];
+        // One of whom nothing is wanted now is left out: its hang-up would end every wait at once.
+        let wanted = [(client, from_client), (server, from_server)].into_iter().filter(|side| !side.1.is_empty());
+        let mut fds: Vec<_> = wanted.map(|(socket, events)| PollFd::new(socket, events)).collect();
         poll(&mut fds, None)?;
-        let [client_has, server_has] = [fds[0].revents(), fds[1].revents()].map(|has| {
-            // An error or a hang-up is told by the read.
-            has.intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP)
-        });
+        // An error or a hang-up is told by the read.
+        let has = |fd: &PollFd<'_>| fd.revents().intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP);
+        let client_has = !from_client.is_empty() && fds.first().is_some_and(has);
+        let server_has = !from_server.is_empty() && fds.last().is_some_and(has);
         if client_has && from_client.contains(PollFlags::IN) {
             let n = now(tls.read_tls(&mut &*client))?;
             let outcome = tls.process_new_packets();
