@@ -752,3 +752,76 @@ fn dropping_the_connection_sends_what_was_kept() -> Result<()> {
     server.finish();
     Ok(())
 }
+
+#[test]
+fn a_lost_command_between_kept_ones_does_not_take_the_reply_behind_it() -> Result<()> {
+    let server = Scripted::start(move |peer| match peer.number() {
+        0 => {
+            peer.handshake()?;
+            peer.read_commands(3)?;
+            peer.close_known()
+        }
+        _ => serve(peer, &[(&["GET", "a"], "$1\r\nA\r\n"), (&["GET", "c"], "$1\r\nC\r\n")])
+            .and_then(|()| peer.expect_end()),
+    });
+    let conn = connect(&server);
+    let safe = conn.idempotent();
+    let a = safe.get::<String>("a");
+    let b = conn.getdel::<String>("b");
+    let c = safe.get::<String>("c");
+    assert_eq!(lost(b.wait()), Sent::Fully);
+    assert_eq!(a.wait()?, "A");
+    assert_eq!(c.wait()?, "C");
+    drop(conn);
+    server.finish();
+    Ok(())
+}
+
+#[test]
+fn a_lost_value_between_kept_ones_is_not_copied_from_the_reply_behind_it() -> Result<()> {
+    let server = Scripted::start(move |peer| match peer.number() {
+        0 => {
+            peer.handshake()?;
+            peer.read_commands(3)?;
+            peer.close_known()
+        }
+        _ => serve(peer, &[(&["GET", "a"], "$1\r\nA\r\n"), (&["GET", "c"], "$1\r\nC\r\n")])
+            .and_then(|()| peer.expect_end()),
+    });
+    let conn = connect(&server);
+    let safe = conn.idempotent();
+    let a = safe.get::<String>("a");
+    let b = conn.getdel::<String>("b");
+    let c = safe.get::<String>("c");
+    let mut to = Vec::new();
+    assert_eq!(lost(b.copy_to(&mut to)), Sent::Fully);
+    assert_eq!(a.wait()?, "A");
+    assert_eq!(c.wait()?, "C");
+    drop(conn);
+    server.finish();
+    Ok(())
+}
+
+#[test]
+fn a_lost_multi_bulk_between_kept_ones_does_not_take_the_reply_behind_it() -> Result<()> {
+    let server = Scripted::start(move |peer| match peer.number() {
+        0 => {
+            peer.handshake()?;
+            peer.read_commands(3)?;
+            peer.close_known()
+        }
+        _ => serve(peer, &[(&["GET", "a"], "$1\r\nA\r\n"), (&["MGET", "c"], "*1\r\n$1\r\nC\r\n")])
+            .and_then(|()| peer.expect_end()),
+    });
+    let conn = connect(&server);
+    let safe = conn.idempotent();
+    let a = safe.get::<String>("a");
+    let b = conn.spop_count::<String>("b", 3);
+    let c = safe.mget::<String>(["c"]);
+    assert_eq!(lost(b.wait::<Vec<_>>()), Sent::Fully);
+    assert_eq!(a.wait()?, "A");
+    assert_eq!(c.wait::<Vec<_>>()?, ["C"]);
+    drop(conn);
+    server.finish();
+    Ok(())
+}

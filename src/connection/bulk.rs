@@ -154,10 +154,8 @@ impl Engine {
         let deadline = self.deadline(place, deadline);
         loop {
             self.settle_until(place, deadline)?;
-            if self.is_lost(place) {
-                return Err(self.lost_error(place));
-            }
-            if self.next > place {
+            if self.next > place || self.is_lost(place) {
+                // It was settled whole on the way, or lost.
                 return Ok(None);
             }
             if self.clear_streaming()? {

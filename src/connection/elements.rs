@@ -100,11 +100,8 @@ impl Engine {
     fn enter(&mut self, place: u64, deadline: &mut Deadline) -> Result<Option<Begun>> {
         loop {
             self.settle_until(place, deadline)?;
-            if self.is_lost(place) {
-                return Err(self.lost_error(place));
-            }
-            if self.next > place {
-                // It was settled whole on the way.
+            if self.next > place || self.is_lost(place) {
+                // It was settled whole on the way, or lost.
                 return Ok(None);
             }
             if self.clear_streaming()? {

@@ -72,8 +72,11 @@ impl Engine {
         if self.is_broken() {
             return true;
         }
+        if place >= self.holes {
+            return false;
+        }
         self.ring.cover(self.next, self.issued);
-        place < self.holes && self.ring.get(place) == Mark::Void
+        self.ring.get(place) == Mark::Void
     }
 
     /// The error of a place whose reply will never come.

@@ -359,11 +359,9 @@ impl Engine {
     fn arrive_at_head(&mut self, place: u64, deadline: &mut Deadline) -> Result<Arrived> {
         loop {
             self.settle_until(place, deadline)?;
-            if self.is_lost(place) {
-                return Err(self.lost_error(place));
-            }
-            // Whatever reads from the socket may settle more than was asked for, this very reply included.
-            if self.next > place {
+            // Whatever reads from the socket may settle more than was asked for, this very reply included; and a break on the
+            // way may have lost it, while those before it were sent again.
+            if self.next > place || self.is_lost(place) {
                 let stored = self.store.take(place).map(Arrived::Stored);
                 return stored.ok_or_else(|| self.lost_error(place));
             }
