@@ -18,10 +18,14 @@ fn again() -> Reconnect {
     Reconnect::backoff().first_delay(Duration::from_millis(1)).max_delay(Duration::from_millis(2))
 }
 
-/// A connection that is made again, to a scripted server. Nothing is sent before it is waited for.
-fn connect(server: &Scripted) -> Connection {
+/// How to reach a scripted server with a connection that is made again. Nothing is sent before it is waited for.
+fn gathering(server: &Scripted) -> Config {
     let config = Config::from_url(&server.url()).unwrap();
-    Connection::open(config.reconnect(again()).send_when(SendWhen::Gathering).write_batch(64 << 20)).unwrap()
+    config.reconnect(again()).send_when(SendWhen::Gathering).write_batch(64 << 20)
+}
+
+fn connect(server: &Scripted) -> Connection {
+    Connection::open(gathering(server)).unwrap()
 }
 
 /// Closes the connection and says so: from then on the client's system knows.
@@ -821,6 +825,79 @@ fn a_lost_multi_bulk_between_kept_ones_does_not_take_the_reply_behind_it() -> Re
     assert_eq!(lost(b.wait::<Vec<_>>()), Sent::Fully);
     assert_eq!(a.wait()?, "A");
     assert_eq!(c.wait::<Vec<_>>()?, ["C"]);
+    drop(conn);
+    server.finish();
+    Ok(())
+}
+
+#[test]
+fn an_idempotent_command_that_was_lost_while_it_was_issued_is_not_sent_later() -> Result<()> {
+    let (opener, closed) = gate();
+    let server = Scripted::start(move |peer| match peer.number() {
+        0 => {
+            peer.handshake()?;
+            peer.expect(["GET", "a"])?;
+            peer.expect(["SELECT", "1"])?;
+            close(peer, &opener)
+        }
+        1 => {
+            peer.handshake()?;
+            peer.expect(["GET", "a"])?;
+            // Counts as a connection that works.
+            peer.send("$1")?;
+            peer.close_known()
+        }
+        _ => serve(peer, &[(&["GET", "a"], "$1\r\nA\r\n"), (&["GET", "d"], "$1\r\nD\r\n")])
+            .and_then(|()| peer.expect_end()),
+    });
+    let conn = Connection::open(gathering(&server).send_when(SendWhen::Eager))?;
+    let safe = conn.idempotent();
+    let a = safe.get::<String>("a");
+    let b = conn.select(1);
+    closed.wait();
+    let c = safe.get::<String>("c");
+    assert_eq!(a.wait()?, "A");
+    assert_eq!(conn.get::<String>("d").wait()?, "D");
+    assert_eq!(lost(b.wait()), Sent::Fully);
+    let _ = lost(c.wait());
+    drop(conn);
+    server.finish();
+    Ok(())
+}
+
+#[test]
+fn a_change_that_was_lost_while_it_was_issued_does_not_hide_those_behind_it() -> Result<()> {
+    let (opener, closed) = gate();
+    let (second, again) = gate();
+    let server = Scripted::start(move |peer| match peer.number() {
+        0 => {
+            peer.handshake()?;
+            peer.expect(["SELECT", "1"])?;
+            close(peer, &opener)
+        }
+        1 => {
+            serve(peer, &[(&["SELECT", "3"], "+OK\r\n")])?;
+            close(peer, &second)
+        }
+        _ => {
+            let shaken = peer.handshake()?;
+            assert!(shaken.iter().any(|c| c[0] == b"SELECT" && c[1] == b"3"), "no SELECT 3 in the handshake");
+            peer.expect(["PING"])?;
+            peer.send("+PONG\r\n")?;
+            peer.expect_end()
+        }
+    });
+    let conn = Connection::open(gathering(&server).send_when(SendWhen::Eager))?;
+    let one = conn.select(1);
+    closed.wait();
+    let two = conn.select(2);
+    assert_eq!(lost(one.wait()), Sent::Fully);
+    assert_eq!(lost(two.wait()), Sent::Unsent);
+    conn.select(3).wait()?;
+    assert_eq!(conn.database(), 3);
+    again.wait();
+    let _ = conn.ping().wait();
+    let _ = conn.ping().wait();
     drop(conn);
     server.finish();
     Ok(())

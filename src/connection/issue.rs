@@ -365,6 +365,7 @@ impl Engine {
         let place = self.issue_encoded(&encoded.bytes, encoded.block);
         if !self.config.reconnect.is_never()
             && let place::Place::Ordinary(place) = place::Place::of(place)
+            && self.is_to_come(place)
         {
             self.note_idempotent(place, encoded.bytes);
         }
@@ -374,7 +375,9 @@ impl Engine {
     /// A command such as SELECT: when it is acknowledged, the connection's own idea of itself follows.
     pub(super) fn issue_change(&mut self, bytes: &[u8], change: Change) -> u64 {
         let place = self.issue_encoded(bytes, None);
-        if let place::Place::Ordinary(place) = place::Place::of(place) {
+        if let place::Place::Ordinary(place) = place::Place::of(place)
+            && self.is_to_come(place)
+        {
             self.changes.push_back((place, change, bytes.to_vec()));
             self.refresh_head();
         }

@@ -59,6 +59,12 @@ impl Engine {
         matches!(self.link, Link::Broken)
     }
 
+    /// Whether the reply of a place that was just issued may still come: a break that the command met with while it was
+    /// issued may have lost it.
+    pub(super) fn is_to_come(&mut self, place: u64) -> bool {
+        place >= self.next && !self.is_lost(place)
+    }
+
     /// The error of what cannot be sent, unless the connection works.
     pub(super) fn check(&self) -> Result<()> {
         if self.is_up() { Ok(()) } else { Err(self.lost_error(place::NONE)) }
