@@ -902,3 +902,28 @@ fn a_change_that_was_lost_while_it_was_issued_does_not_hide_those_behind_it() ->
     server.finish();
     Ok(())
 }
+
+#[test]
+fn a_watched_commit_that_meets_the_break_while_it_makes_room_is_not_sent() -> Result<()> {
+    let server = Scripted::start(move |peer| match peer.number() {
+        0 => {
+            serve(peer, &[(&["WATCH", "x"], "+OK\r\n")])?;
+            peer.read_commands(3)?;
+            peer.close_known()
+        }
+        _ => serve(peer, &[(&["PING"], "+PONG\r\n")]).and_then(|()| peer.expect_end()),
+    });
+    let conn = Connection::open(gathering(&server).max_outstanding(4))?;
+    let watch = conn.watch(["x"])?;
+    for _ in 0..3 {
+        conn.get::<String>("y").detach();
+    }
+    let tx = watch.transaction();
+    tx.incr("x").detach();
+    let commit = tx.commit();
+    conn.ping().wait()?;
+    assert!(matches!(commit.wait(), Err(Error::Aborted)));
+    drop(conn);
+    server.finish();
+    Ok(())
+}

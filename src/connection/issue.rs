@@ -441,6 +441,11 @@ impl Engine {
             _ => {}
         }
         let size = self.groups.get(id).map_or(0, |group| u64::from(group.size));
-        self.make_room(2 * size + 2)
+        self.make_room(2 * size + 2)?;
+        match watch {
+            // The connection broke meanwhile, and nothing is watched on the next one.
+            Some(generation) if generation != self.watch_generation => Err(Error::Aborted),
+            _ => Ok(()),
+        }
     }
 }
