@@ -927,3 +927,23 @@ fn a_watched_commit_that_meets_the_break_while_it_makes_room_is_not_sent() -> Re
     server.finish();
     Ok(())
 }
+
+#[test]
+fn a_later_break_does_not_make_a_lost_command_unsent() -> Result<()> {
+    let server = Scripted::start(move |peer| match peer.number() {
+        0 => {
+            peer.handshake()?;
+            peer.read_commands(2)?;
+            peer.close_known()
+        }
+        _ => Ok(()),
+    });
+    let conn = connect(&server);
+    let a = conn.idempotent().get::<String>("a");
+    let b = conn.incr("b");
+    let _ = lost(a.wait());
+    assert_eq!(lost(b.wait()), Sent::Fully, "the server has read it");
+    drop(conn);
+    server.finish();
+    Ok(())
+}

@@ -87,17 +87,16 @@ impl Engine {
 
     /// The error of a place whose reply will never come.
     pub(super) fn lost_error(&self, place: u64) -> Error {
-        let covering = self.losses.iter().rev().find(|loss| loss.from <= place && place < loss.until);
-        match covering.or(self.losses.back()) {
-            Some(loss) => loss.error(place),
-            None => Error::Refused(super::engine::GONE),
-        }
+        let last = || self.losses.back().map(|loss| loss.error(place));
+        self.loss_of(place).or_else(last).unwrap_or(Error::Refused(super::engine::GONE))
     }
 
     /// The error of a place before the next one whose reply never came.
     pub(super) fn loss_of(&self, place: u64) -> Option<Error> {
-        let loss = self.losses.iter().rev().find(|loss| loss.from <= place && place < loss.until)?;
-        Some(loss.error(place))
+        // Several may cover it: it was kept by those before the one that lost it, or others before it were kept then. The
+        // one by which most of it was sent is never wrong.
+        let covering = self.losses.iter().filter(|loss| loss.from <= place && place < loss.until);
+        Some(covering.max_by_key(|loss| loss.sent(place) as u8)?.error(place))
     }
 
     pub(super) fn break_with_io(&mut self, error: io::Error) -> Error {
@@ -294,12 +293,15 @@ impl Engine {
 }
 
 impl Loss {
-    pub(super) fn error(&self, place: u64) -> Error {
-        let sent = match place {
+    pub(super) fn sent(&self, place: u64) -> Sent {
+        match place {
             _ if place < self.unsent => Sent::Fully,
             _ if place == self.unsent && self.partly => Sent::Partly,
             _ => Sent::Unsent,
-        };
-        Error::ConnectionLost(std::sync::Arc::new(ConnectionLost::new(sent, self.cause.clone())))
+        }
+    }
+
+    pub(super) fn error(&self, place: u64) -> Error {
+        Error::ConnectionLost(std::sync::Arc::new(ConnectionLost::new(self.sent(place), self.cause.clone())))
     }
 }
