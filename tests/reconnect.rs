@@ -947,3 +947,24 @@ fn a_later_break_does_not_make_a_lost_command_unsent() -> Result<()> {
     server.finish();
     Ok(())
 }
+
+#[test]
+fn a_server_that_closes_at_once_is_dialled_as_often_as_the_policy_says() {
+    let server = Scripted::unix(move |_| Ok(()));
+    let config = gathering(&server).reconnect(again().attempts(3)).connect_timeout(Duration::from_millis(500));
+    for _ in 0..20 {
+        assert!(Connection::open(config.clone()).is_err());
+    }
+    assert!(server.accepted() <= 20, "{} connections for 20 calls of open", server.accepted());
+}
+
+#[test]
+fn the_reason_of_a_server_that_is_full_is_told_even_if_nothing_can_be_written() {
+    let server = Scripted::unix(move |peer| peer.send("-ERR max number of clients reached\r\n"));
+    for _ in 0..20 {
+        match Connection::open(gathering(&server).connect_timeout(Duration::from_secs(2))) {
+            Err(Error::Server(error)) => assert!(error.to_string().contains("max number"), "{error}"),
+            other => panic!("{:?}", other.map(drop)),
+        }
+    }
+}

@@ -238,6 +238,8 @@ impl Engine {
             std::io::ErrorKind::TimedOut => Error::Timeout,
             kind => std::io::Error::new(kind, format!("cannot connect to {}: {error}", config.endpoint)).into(),
         })?;
+        // What breaks before there is a connection is an attempt that failed, and is not made again from inside it.
+        let policy = std::mem::take(&mut config.reconnect);
         let mut engine = Engine::new(config, stream);
         let mut deadline = Deadline::new(Some(time.saturating_sub(start.elapsed())));
         let agreed = engine.handshake(&mut deadline).and_then(|()| engine.restore(changed, &mut deadline));
@@ -246,6 +248,7 @@ impl Engine {
             Error::ConnectionLost(lost) => lost.cause().clone(),
             error => error,
         })?;
+        engine.config.reconnect = policy;
         engine.opened();
         events::connected(&engine.config);
         Ok(engine)
