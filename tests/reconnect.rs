@@ -12,6 +12,7 @@ use std::time::Duration;
 use redefer::commands::AclRules;
 use redefer::{Config, Credentials, Error, Reconnect, Result, SendWhen, Sent, WaitError, prelude::*};
 use support::scripted::{Opener, Peer, Scripted, gate};
+use support::within;
 
 /// Dials again at once, and often.
 fn again() -> Reconnect {
@@ -967,4 +968,38 @@ fn the_reason_of_a_server_that_is_full_is_told_even_if_nothing_can_be_written() 
             other => panic!("{:?}", other.map(drop)),
         }
     }
+}
+
+#[test]
+fn a_server_that_closes_behind_the_handshake_is_given_up_without_delays_too() {
+    let server = Scripted::unix(move |peer| peer.handshake().map(drop));
+    let policy = Reconnect::backoff().attempts(5).first_delay(Duration::ZERO).max_delay(Duration::ZERO);
+    let config = gathering(&server).reconnect(policy).timeout(None);
+    within(Duration::from_secs(5), move || {
+        let conn = Connection::open(config).unwrap();
+        for _ in 0..100 {
+            let outcome = conn.incr("n").wait();
+            lost(outcome);
+        }
+        assert!(server.accepted() < 1000, "{}", server.accepted());
+    });
+}
+
+#[test]
+fn a_connection_that_was_never_used_is_made_again_at_once() -> Result<()> {
+    let (opener, closed) = gate();
+    let server = Scripted::start(move |peer| match peer.number() {
+        0 => {
+            peer.handshake()?;
+            close(peer, &opener)
+        }
+        _ => serve(peer, &[(&["INCR", "n"], ":1\r\n")]).and_then(|()| peer.expect_end()),
+    });
+    let policy = Reconnect::backoff().attempts(1);
+    let conn = Connection::open(gathering(&server).reconnect(policy).idle_check(Duration::ZERO))?;
+    closed.wait();
+    assert_eq!(conn.incr("n").wait()?, 1);
+    drop(conn);
+    server.finish();
+    Ok(())
 }

@@ -108,8 +108,8 @@ pub(crate) struct Engine {
     pub(super) idempotent: VecDeque<Idempotent>,
     /// How many connections before this one, in a row, did not bring a single reply.
     pub(super) fruitless: u32,
-    /// How many bytes had been read when this connection was made.
-    pub(super) read_before: u64,
+    /// Which place was the next one when this connection was made.
+    pub(super) next_before: u64,
     /// The protocol that was asked for; that of `config` is the one that was agreed on.
     pub(super) wanted: Protocol,
     pub(super) stats: Stats,
@@ -160,7 +160,7 @@ impl Engine {
             holes: 0,
             idempotent: VecDeque::new(),
             fruitless: 0,
-            read_before: 0,
+            next_before: 0,
             wanted: config.protocol,
             stats: Stats::default(),
             config,

@@ -127,8 +127,10 @@ impl Engine {
         }
         while let Ok(true) = self.settle_one() {}
         let (unsent, partly) = self.sent_before();
-        // A connection that has not brought one reply counts as an attempt that failed.
-        let failed = if self.stats.bytes_read > self.read_before { 0 } else { self.fruitless + 1 };
+        // A connection that has not brought one reply counts as an attempt that failed, but for the first one, which its
+        // user may not have used yet.
+        let fruitful = self.next > self.next_before || self.stats.reconnects == 0;
+        let failed = if fruitful { 0 } else { self.fruitless + 1 };
         let streaming = self.streaming.as_ref().map(|streaming| streaming.place);
         let loss = Loss {
             from: streaming.unwrap_or(self.next).min(self.next),

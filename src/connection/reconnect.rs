@@ -131,7 +131,7 @@ pub(super) struct Down {
 
 impl Down {
     pub(super) fn new(cause: Error, failed: u32, policy: &Reconnect) -> Self {
-        let delay = policy.delay(failed);
+        let delay = if failed < policy.attempts { policy.delay(failed) } else { policy.max_delay };
         Down { cause, failed, not_before: (!delay.is_zero()).then(|| Instant::now() + delay) }
     }
 }
@@ -148,6 +148,10 @@ impl Engine {
         loop {
             let Link::Down(down) = &self.link else { return self.check() };
             let exhausted = down.failed >= self.config.reconnect.attempts;
+            if exhausted && self.next < self.issued {
+                // The last connection was made for what was kept, and was of no use.
+                return Err(self.give_up());
+            }
             let pause = down.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
             if !pause.is_zero() {
                 if exhausted {
@@ -217,7 +221,7 @@ impl Engine {
         if let Link::Down(down) = std::mem::replace(&mut self.link, Link::Up) {
             self.fruitless = down.failed;
         }
-        self.read_before = self.stats.bytes_read;
+        self.next_before = self.next;
         self.silent = false;
         self.wrote = false;
         self.stats.reconnects += 1;
