@@ -1003,3 +1003,29 @@ fn a_connection_that_was_never_used_is_made_again_at_once() -> Result<()> {
     server.finish();
     Ok(())
 }
+
+#[test]
+fn what_comes_unasked_behind_the_handshake_is_not_the_reply_of_a_kept_command() -> Result<()> {
+    let (opener, closed) = gate();
+    let server = Scripted::start(move |peer| match peer.number() {
+        0 => {
+            peer.handshake()?;
+            close(peer, &opener)
+        }
+        1 => {
+            // All of it in one write, and one reply too many.
+            for _ in 0..3 {
+                peer.read_command()?;
+            }
+            peer.send(format!("{}+OK\r\n+OK\r\n:99\r\n", support::scripted::HELLO_REPLY))
+        }
+        _ => serve(peer, &[(&["INCR", "n"], ":1\r\n")]).and_then(|()| peer.expect_end()),
+    });
+    let conn = Connection::open(gathering(&server).idle_check(Duration::ZERO))?;
+    closed.wait();
+    let n = conn.incr("n");
+    assert_eq!(n.wait()?, 1);
+    drop(conn);
+    server.finish();
+    Ok(())
+}

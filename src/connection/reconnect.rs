@@ -165,7 +165,10 @@ impl Engine {
             match Engine::connect(self.redial_config(), time, &changed) {
                 Ok(fresh) => {
                     self.adopt(fresh);
-                    return Ok(());
+                    // It may have broken already.
+                    if self.is_up() {
+                        return Ok(());
+                    }
                 }
                 Err(error) => {
                     // An attempt that was cut short by the caller's own deadline says nothing about the server.
@@ -227,6 +230,9 @@ impl Engine {
         self.stats.reconnects += 1;
         events::connected_again(&self.config, self.stats.reconnects, self.outstanding());
         self.refresh_head();
+        if self.input.len() > 0 {
+            self.look_at_surplus();
+        }
     }
 
     /// Connects and agrees with the server on everything, in this time, and brings back what `changed` the connection
