@@ -764,7 +764,7 @@ fn a_lost_command_between_kept_ones_does_not_take_the_reply_behind_it() -> Resul
         0 => {
             peer.handshake()?;
             peer.read_commands(3)?;
-            peer.close_known()
+            Ok(())
         }
         _ => serve(peer, &[(&["GET", "a"], "$1\r\nA\r\n"), (&["GET", "c"], "$1\r\nC\r\n")])
             .and_then(|()| peer.expect_end()),
@@ -788,7 +788,7 @@ fn a_lost_value_between_kept_ones_is_not_copied_from_the_reply_behind_it() -> Re
         0 => {
             peer.handshake()?;
             peer.read_commands(3)?;
-            peer.close_known()
+            Ok(())
         }
         _ => serve(peer, &[(&["GET", "a"], "$1\r\nA\r\n"), (&["GET", "c"], "$1\r\nC\r\n")])
             .and_then(|()| peer.expect_end()),
@@ -813,7 +813,7 @@ fn a_lost_multi_bulk_between_kept_ones_does_not_take_the_reply_behind_it() -> Re
         0 => {
             peer.handshake()?;
             peer.read_commands(3)?;
-            peer.close_known()
+            Ok(())
         }
         _ => serve(peer, &[(&["GET", "a"], "$1\r\nA\r\n"), (&["MGET", "c"], "*1\r\n$1\r\nC\r\n")])
             .and_then(|()| peer.expect_end()),
@@ -846,7 +846,7 @@ fn an_idempotent_command_that_was_lost_while_it_was_issued_is_not_sent_later() -
             peer.expect(["GET", "a"])?;
             // Counts as a connection that works.
             peer.send("$1")?;
-            peer.close_known()
+            Ok(())
         }
         _ => serve(peer, &[(&["GET", "a"], "$1\r\nA\r\n"), (&["GET", "d"], "$1\r\nD\r\n")])
             .and_then(|()| peer.expect_end()),
@@ -910,7 +910,7 @@ fn a_watched_commit_that_meets_the_break_while_it_makes_room_is_not_sent() -> Re
         0 => {
             serve(peer, &[(&["WATCH", "x"], "+OK\r\n")])?;
             peer.read_commands(3)?;
-            peer.close_known()
+            Ok(())
         }
         _ => serve(peer, &[(&["PING"], "+PONG\r\n")]).and_then(|()| peer.expect_end()),
     });
@@ -935,7 +935,7 @@ fn a_later_break_does_not_make_a_lost_command_unsent() -> Result<()> {
         0 => {
             peer.handshake()?;
             peer.read_commands(2)?;
-            peer.close_known()
+            Ok(())
         }
         _ => Ok(()),
     });
@@ -1027,5 +1027,76 @@ fn what_comes_unasked_behind_the_handshake_is_not_the_reply_of_a_kept_command() 
     assert_eq!(n.wait()?, 1);
     drop(conn);
     server.finish();
+    Ok(())
+}
+
+#[test]
+fn a_multi_bulk_with_a_malformed_element_was_sent() -> Result<()> {
+    for policy in [Reconnect::never(), again()] {
+        let server = Scripted::start(move |peer| {
+            peer.handshake()?;
+            peer.expect(["SPOP", "s", "3"])?;
+            peer.send("*3\r\n$1\r\na\r\n?\r\n")?;
+            peer.read_to_end().map(drop)
+        });
+        let conn = Connection::open(gathering(&server).reconnect(policy))?;
+        let mut items = conn.spop_count::<String>("s", 3);
+        assert_eq!(items.next().unwrap()?, "a");
+        assert_eq!(lost(items.next().unwrap()), Sent::Fully);
+        drop(items);
+        drop(conn);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_value_that_is_copied_and_malformed_was_sent() -> Result<()> {
+    let server = Scripted::start(move |peer| {
+        peer.handshake()?;
+        peer.expect(["GETDEL", "s"])?;
+        peer.send("$3\r\nabcdef\r\n")?;
+        peer.read_to_end().map(drop)
+    });
+    let conn = Connection::open(gathering(&server).reconnect(Reconnect::never()))?;
+    let mut to = Vec::new();
+    assert_eq!(lost(conn.getdel::<String>("s").copy_to(&mut to)), Sent::Fully);
+    drop(conn);
+    Ok(())
+}
+
+#[test]
+fn an_auth_that_was_sent_and_lost_is_not_unsent() -> Result<()> {
+    for policy in [Reconnect::never(), again()] {
+        let server = Scripted::start(move |peer| {
+            peer.handshake()?;
+            peer.expect(["AUTH", "secret"])?;
+            Ok(())
+        });
+        let conn = Connection::open(gathering(&server).reconnect(policy))?;
+        assert_eq!(lost(conn.command::<()>("AUTH", "secret").wait()), Sent::Fully);
+        drop(conn);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_batch_that_was_sent_and_lost_is_not_unsent() -> Result<()> {
+    for policy in [Reconnect::never(), again()] {
+        let server = Scripted::start(move |peer| {
+            peer.handshake()?;
+            peer.expect(["INCR", "n"])?;
+            Ok(())
+        });
+        let conn = Connection::open(gathering(&server).reconnect(policy))?;
+        let batch = conn.batch();
+        let n = batch.incr("n");
+        match batch.finish() {
+            Ok(()) => {}
+            Err(Error::ConnectionLost(lost)) => assert_ne!(lost.sent(), Sent::Unsent),
+            Err(other) => panic!("{other:?}"),
+        }
+        assert_eq!(lost(n.wait()), Sent::Fully);
+        drop(conn);
+    }
     Ok(())
 }

@@ -40,6 +40,12 @@ impl BatchRecord {
         Some(issued.1)
     }
 
+    /// The place of the first command that was issued.
+    pub(super) fn start(&self) -> Option<u64> {
+        let issued = self.runs.iter().find(|run| matches!(Place::of(run.0), Place::Ordinary(_)))?;
+        Some(issued.0)
+    }
+
     /// Which command of the batch has this place, counted from zero.
     pub(super) fn position(&self, place: u64) -> Option<u64> {
         let run = self.runs.iter().rev().find(|run| run.0 <= place && place < run.1)?;

@@ -182,7 +182,7 @@ impl Engine {
         let copying = Copying(self);
         let engine = &mut *copying.0;
         while engine.streaming.as_ref().is_some_and(|streaming| streaming.place == place) {
-            match engine.take_bytes()? {
+            match engine.take_bytes().map_err(|error| engine.of_place(place, error))? {
                 Some(piece) if !piece.is_empty() => {
                     to.write_all(&engine.input.buf[piece]).map_err(Error::custom)?;
                 }

@@ -142,6 +142,10 @@ impl Engine {
 
     /// Waits for the next element, or the next two, of a multi-bulk that has been entered.
     pub(super) fn next_elements(&mut self, place: u64, pair: bool, deadline: &mut Option<Deadline>) -> Result<Next> {
+        self.look_for_elements(place, pair, deadline).map_err(|error| self.of_place(place, error))
+    }
+
+    fn look_for_elements(&mut self, place: u64, pair: bool, deadline: &mut Option<Deadline>) -> Result<Next> {
         loop {
             if let Some(rest) = self.take_aside(place, pair)? {
                 return Ok(Next::Aside(rest));
@@ -168,6 +172,10 @@ impl Engine {
 
     /// Waits for the first byte of the next element, and says whether it begins an aggregate.
     pub(super) fn peek_element(&mut self, place: u64, deadline: &mut Option<Deadline>) -> Result<Result<bool, Rest>> {
+        self.look_at_element(place, deadline).map_err(|error| self.of_place(place, error))
+    }
+
+    fn look_at_element(&mut self, place: u64, deadline: &mut Option<Deadline>) -> Result<Result<bool, Rest>> {
         loop {
             if let Some(rest) = self.take_aside(place, false)? {
                 return Ok(Err(rest));
@@ -194,8 +202,12 @@ impl Engine {
     /// Waits for all that is left of a multi-bulk, moves it aside and hands it over.
     pub(super) fn take_rest(&mut self, place: u64) -> Result<Rest> {
         let mut deadline = None;
-        while self.streaming.as_ref().is_some_and(|streaming| streaming.place == place) && !self.clear_streaming()? {
-            self.fill_elements(&mut deadline)?;
+        while self.streaming.as_ref().is_some_and(|streaming| streaming.place == place) {
+            match self.clear_streaming() {
+                Ok(true) => {}
+                Ok(false) => self.fill_elements(&mut deadline)?,
+                Err(error) => return Err(self.of_place(place, error)),
+            }
         }
         match self.rests.iter().position(|rest| rest.0 == place && !rest.1.cut) {
             Some(index) => Ok(self.rests.swap_remove(index).1),

@@ -163,7 +163,8 @@ impl Connection {
             let read = match engine.batch_end(id)? {
                 Some(end) => {
                     let mut deadline = super::Deadline::new(engine.allowance(end - 1));
-                    engine.flush(&mut deadline).and_then(|()| engine.settle_until(end, &mut deadline))
+                    let read = engine.flush(&mut deadline).and_then(|()| engine.settle_until(end, &mut deadline));
+                    read.map_err(|error| engine.of_place(engine.batch_start(), error))
                 }
                 None => Ok(()),
             };
@@ -291,6 +292,11 @@ impl Engine {
         }
     }
 
+    /// The place of the first command of the open batch that was issued.
+    fn batch_start(&self) -> u64 {
+        self.batch.as_ref().and_then(BatchRecord::start).unwrap_or(place::NONE)
+    }
+
     pub(super) fn drop_batch(&mut self, id: u64) {
         let Ok(end) = self.batch_end(id) else { return };
         if let Some(end) = end
@@ -344,6 +350,7 @@ impl Engine {
             Err(error) => {
                 self.secrets.push(place);
                 self.detach(place);
+                let error = self.of_place(place, error);
                 return self.born_failed(error);
             }
         }

@@ -99,6 +99,11 @@ impl Engine {
         Some(covering.max_by_key(|loss| loss.sent(place) as u8)?.error(place))
     }
 
+    /// What an error that has just come up means for this place: that of a break says how much of its command was sent.
+    pub(super) fn of_place(&self, place: u64, error: Error) -> Error {
+        if matches!(error, Error::ConnectionLost(_)) { self.lost_error(place) } else { error }
+    }
+
     pub(super) fn break_with_io(&mut self, error: io::Error) -> Error {
         self.break_with(error.into())
     }
