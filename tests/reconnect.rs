@@ -1100,3 +1100,34 @@ fn a_batch_that_was_sent_and_lost_is_not_unsent() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn an_auth_that_is_acknowledged_late_is_followed() -> Result<()> {
+    let (opener, gate_) = gate();
+    let server = Scripted::start(move |peer| match peer.number() {
+        0 => {
+            peer.handshake()?;
+            peer.expect(["AUTH", "ada", "secret"])?;
+            gate_.wait();
+            peer.send("+OK\r\n")?;
+            peer.expect(["PING"])?;
+            peer.send("+PONG\r\n")?;
+            Ok(())
+        }
+        _ => {
+            let shaken = peer.handshake()?;
+            assert!(shaken[0].contains(&b"ada".to_vec()), "restored as somebody else");
+            peer.expect(["PING"])?;
+            peer.send("+PONG\r\n")
+        }
+    });
+    let conn = Connection::open(gathering(&server).timeout(Duration::from_millis(50)))?;
+    assert!(matches!(conn.auth("ada", "secret").wait(), Err(Error::Timeout)));
+    opener.open();
+    conn.ping().wait()?;
+    let _ = conn.ping().wait();
+    let _ = conn.ping().wait();
+    drop(conn);
+    server.finish();
+    Ok(())
+}

@@ -350,6 +350,11 @@ impl Engine {
             Err(error) => {
                 self.secrets.push(place);
                 self.detach(place);
+                // The server may yet take it.
+                if self.is_to_come(place) {
+                    self.changes.push_back((place, Change::Login, bytes.to_vec()));
+                    self.refresh_head();
+                }
                 let error = self.of_place(place, error);
                 return self.born_failed(error);
             }

@@ -137,7 +137,9 @@ impl Engine {
         if let Some((_, change, bytes)) = self.changes.pop_front()
             && let Some(Frame::SimpleString(_)) = resp::frame(&self.input.bytes()[..n])
         {
-            if change != Change::Database {
+            if change == Change::Login {
+                self.follow_login(&bytes);
+            } else if change != Change::Database {
                 self.changed.insert(change, bytes);
             } else if let Some(database) = resp::encode::arguments(&bytes).nth(1).and_then(resp::number::parse_u64) {
                 self.config.database = u32::try_from(database).unwrap_or(self.config.database);

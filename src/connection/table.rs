@@ -24,6 +24,8 @@ pub(crate) enum Effect {
 /// What a command changes of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Change {
+    /// By an AUTH that nobody waits for any more.
+    Login,
     Database,
     Name,
     ReadOnly,
