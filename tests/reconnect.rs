@@ -1131,3 +1131,80 @@ fn an_auth_that_is_acknowledged_late_is_followed() -> Result<()> {
     server.finish();
     Ok(())
 }
+
+#[test]
+fn a_watch_given_up_while_down_is_unwatched() -> Result<()> {
+    let (opener, closed) = gate();
+    let (opener2, let_in) = gate();
+    let server = Scripted::start(move |peer| match peer.number() {
+        0 => {
+            peer.handshake()?;
+            close(peer, &opener)
+        }
+        1 => {
+            let_in.wait();
+            Ok(())
+        }
+        _ => {
+            peer.handshake()?;
+            let first = peer.read_command()?;
+            if first[0] == b"WATCH" {
+                peer.expect(["UNWATCH"])?;
+                peer.expect(["PING"])?;
+                peer.send("+OK\r\n+OK\r\n+PONG\r\n")
+            } else {
+                peer.send("+PONG\r\n")
+            }
+        }
+    });
+    let conn = Connection::open(gathering(&server).idle_check(Duration::ZERO).timeout(Duration::from_millis(100)))?;
+    closed.wait();
+    assert!(matches!(conn.watch(["x"]), Err(Error::Timeout)));
+    opener2.open();
+    let mut outcome = conn.ping().wait();
+    for _ in 0..5 {
+        if outcome.is_ok() {
+            break;
+        }
+        outcome = conn.ping().wait();
+    }
+    outcome?;
+    drop(conn);
+    server.finish();
+    Ok(())
+}
+
+#[test]
+fn a_kept_command_is_not_ready() -> Result<()> {
+    let (opener, closed) = gate();
+    let (opener2, go) = gate();
+    let server = Scripted::start(move |peer| match peer.number() {
+        0 => {
+            peer.handshake()?;
+            peer.read_commands(3)?;
+            close(peer, &opener)
+        }
+        _ => {
+            peer.handshake()?;
+            peer.read_commands(2)?;
+            go.wait();
+            peer.send("$1\r\nA\r\n$1\r\nC\r\n")?;
+            peer.expect_end()
+        }
+    });
+    let conn = connect(&server);
+    let safe = conn.idempotent();
+    let (a, b, c) = (safe.get::<String>("a"), conn.incr("b"), safe.get::<String>("c"));
+    conn.flush()?;
+    closed.wait();
+    for _ in 0..3 {
+        assert!(!a.is_ready()?);
+        assert!(!c.is_ready()?);
+    }
+    opener2.open();
+    assert_eq!(lost(b.wait()), Sent::Fully);
+    assert_eq!((a.wait()?, c.wait()?), ("A".into(), "C".into()));
+    drop(conn);
+    server.finish();
+    Ok(())
+}

@@ -270,7 +270,7 @@ impl Connection {
     }
 }
 
-pub(super) const UNWATCH: &[u8] = b"*1\r\n$7\r\nUNWATCH\r\n";
+const UNWATCH: &[u8] = b"*1\r\n$7\r\nUNWATCH\r\n";
 const TRACKS: &str = "a connection that is made again after a break would miss what changed meanwhile: use CLIENT TRACKING \
     without Config::reconnect";
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
@@ -315,7 +315,8 @@ impl Engine {
 
     pub(super) fn end_watch(&mut self, sent: bool) {
         self.watching = false;
-        if !sent && self.is_up() {
+        // A WATCH may be among what is kept for the next connection.
+        if !sent && (self.is_up() || !self.output.is_empty()) {
             self.unwatch();
         }
     }

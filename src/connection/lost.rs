@@ -278,7 +278,6 @@ impl Engine {
         });
         kept.retain(|command| {
             cut.is_none_or(|cut| command.place < cut)
-                && command.bytes != super::issue::UNWATCH
                 && !split.iter().any(|(multi, exec)| (*multi..=*exec).contains(&command.place))
         });
         for command in &mut self.idempotent {
