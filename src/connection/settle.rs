@@ -424,25 +424,31 @@ impl Engine {
     pub(super) fn is_ready(&mut self, place: u64) -> bool {
         match self.look_for(place) {
             Ok(ready) => ready,
-            Err(_) => !self.is_outstanding(place),
+            Err(_) => match self.place_looked_for(place) {
+                Some(place) => place < self.next || place >= self.issued || self.is_lost(place),
+                None => true,
+            },
+        }
+    }
+
+    /// The place whose reply a handle waits for next, if it waits for any.
+    fn place_looked_for(&mut self, place: u64) -> Option<u64> {
+        let (id, index) = match Place::of(place) {
+            Place::Ordinary(place) => return Some(place),
+            Place::Busy | Place::SecondBatch | Place::Failed(_) => return None,
+            Place::Member { group, index } => (group, index),
+        };
+        let group = self.groups.get(id)?;
+        match group.state {
+            State::Committed { multi } if index == place::COMMIT => Some(group.exec(multi)),
+            State::Committed { multi } => Some(group.exec(multi) + 1 + u64::from(index)),
+            State::Ready { first } if index != place::COMMIT => Some(first + u64::from(index)),
+            _ => None,
         }
     }
 
     fn look_for(&mut self, place: u64) -> Result<bool> {
-        let place = match Place::of(place) {
-            Place::Ordinary(place) => place,
-            Place::Busy | Place::SecondBatch | Place::Failed(_) => return Ok(true),
-            Place::Member { group: id, index } => {
-                match self.groups.get(id).map(|group| (group.state.clone(), group.size)) {
-                    Some((State::Committed { multi }, size)) => {
-                        let exec = multi + 1 + u64::from(size);
-                        if index == place::COMMIT { exec } else { exec + 1 + u64::from(index) }
-                    }
-                    Some((State::Ready { first }, _)) if index != place::COMMIT => first + u64::from(index),
-                    _ => return Ok(true),
-                }
-            }
-        };
+        let Some(place) = self.place_looked_for(place) else { return Ok(true) };
         for _ in 0..READS {
             while self.next < place && self.settle_one()? {}
             if place < self.next || self.is_lost(place) {
