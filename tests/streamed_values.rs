@@ -290,6 +290,26 @@ fn a_cut_in_the_middle_of_a_copied_value_is_a_loss() -> Result<()> {
 }
 
 #[test]
+fn a_length_whose_line_does_not_end_as_it_must_is_no_value() -> Result<()> {
+    for reply in ["$1\n\na\r\n", "$1]\na\r\n", "$12\n34567890ab\r\n"] {
+        let server = Scripted::start(move |peer| {
+            peer.handshake()?;
+            peer.expect(["GET", "k"])?;
+            peer.send(reply)?;
+            peer.expect_end()
+        });
+        let conn = Connection::open(Config::from_url(&server.url())?)?;
+        let mut out = Vec::new();
+        let copied = conn.get::<String>("k").copy_to(&mut out);
+        assert!(matches!(copied, Err(Error::ConnectionLost(_) | Error::Protocol(_))), "{reply:?}: {copied:?}");
+        assert_eq!(out, b"");
+        drop(conn);
+        server.finish();
+    }
+    Ok(())
+}
+
+#[test]
 fn a_server_that_stalls_in_the_middle_is_a_timeout_and_what_is_left_is_skipped() -> Result<()> {
     let (opener, go_on) = gate();
     let server = Scripted::start(move |peer| {

@@ -164,7 +164,8 @@ impl Engine {
                         if let Some(end) = memchr::memchr(b'\n', self.input.bytes()) {
                             // If a wait that was given up has looked at it as a whole, that does not matter any more.
                             self.scanner.reset();
-                            let digits = &self.input.bytes()[1..end.saturating_sub(1)];
+                            // A line that ends otherwise is told as an error by whoever decodes it.
+                            let digits = self.input.bytes()[1..end].strip_suffix(b"\r").unwrap_or_default();
                             let len = number::parse_u64(digits).filter(|len| *len <= resp::MAX_BULK);
                             return Ok(len.map(|len| (end + 1, len)));
                         }

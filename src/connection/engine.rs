@@ -297,6 +297,7 @@ impl Engine {
     /// What is to be looked at before the first command since nothing was outstanding is sent: whether there is a reply
     /// that nobody asked for, and after some idle time, whether the server has closed the connection.
     pub(super) fn look_before(&mut self, place: u64) {
+        self.forget_answered();
         let now = Instant::now();
         let idle = now.saturating_duration_since(std::mem::replace(&mut self.used, now));
         let unwritten = self.flushed == place && self.output.written == 0;

@@ -148,6 +148,8 @@ impl Engine {
         let keep = !policy.is_never();
         self.link = if keep { Link::Down(Down::new(cause, failed, policy)) } else { Link::Broken };
         self.lose(loss, keep);
+        // Else the server would keep a client that will never say anything again.
+        self.stream.close();
         self.lost_error(place::NONE)
     }
 
@@ -162,13 +164,7 @@ impl Engine {
     }
 
     /// Takes the places of a loss out of the queue, all but those that can be kept.
-    pub(super) fn lose(&mut self, mut loss: Loss, keep: bool) {
-        // What was sent before an earlier break may have run, whatever this one has cut.
-        if let Some(earlier) = self.losses.back()
-            && earlier.unsent > loss.unsent
-        {
-            (loss.unsent, loss.partly) = (earlier.unsent, false);
-        }
+    pub(super) fn lose(&mut self, loss: Loss, keep: bool) {
         let kept = if keep { self.keep() } else { Vec::new() };
         self.ring.cover(self.next, self.issued);
         let mut unseen = Vec::new();
@@ -191,13 +187,12 @@ impl Engine {
         self.secrets.retain(|place| is_kept(*place));
         self.idempotent.retain(|command| is_kept(command.place));
         if keep || self.is_broken() {
-            let lost = (self.issued - self.next) as usize - kept.len();
+            let lost = ((self.issued - self.next) as usize).saturating_sub(kept.len());
             super::events::lost(&self.config, &loss.cause, lost, kept.len());
         }
-        let errors: Vec<_> = unseen.into_iter().map(|place| (place, loss.error(place))).collect();
         self.note_loss(loss);
-        for (place, error) in errors {
-            self.unseen(place, error);
+        for place in unseen {
+            self.unseen(place, self.lost_error(place));
         }
         unseen_commits.into_iter().for_each(|error| self.unseen_anywhere(error));
 
@@ -255,7 +250,8 @@ impl Engine {
         while pos < self.output.len
             && let Some(end) = encode::command_end(&self.output.buf, pos)
         {
-            let next = self.after_commands(place, 1);
+            let gap = self.execs.binary_search_by_key(&place, |exec| exec.0);
+            let next = place + 1 + gap.map_or(0, |at| self.execs[at].1);
             if place > first_unsent || !partly {
                 unsent.push(Kept { place, next, bytes: self.output.buf[pos..end].to_vec() });
             }
@@ -278,7 +274,9 @@ impl Engine {
         });
         kept.retain(|command| {
             cut.is_none_or(|cut| command.place < cut)
-                && !split.iter().any(|(multi, exec)| (*multi..=*exec).contains(&command.place))
+                && split[..split.partition_point(|(multi, _)| *multi <= command.place)]
+                    .last()
+                    .is_none_or(|(_, exec)| command.place > *exec)
         });
         for command in &mut self.idempotent {
             if is_sent(command.place) && kept.binary_search_by_key(&command.place, |kept| kept.place).is_ok() {
@@ -291,10 +289,15 @@ impl Engine {
 
     /// Notes that the command just issued, whose encoding begins at `start` of the write buffer, may be sent again.
     pub(super) fn note_idempotent(&mut self, place: u64, bytes: Vec<u8>) {
+        self.forget_answered();
+        self.idempotent.push_back(Idempotent { place, bytes, resends: RESENDS });
+    }
+
+    /// Lets go of idempotent commands that have been answered.
+    pub(super) fn forget_answered(&mut self) {
         while self.idempotent.front().is_some_and(|command| command.place < self.next) {
             self.idempotent.pop_front();
         }
-        self.idempotent.push_back(Idempotent { place, bytes, resends: RESENDS });
     }
 }
 

@@ -232,8 +232,8 @@ impl Connection {
         self.with(|engine| engine.outstanding()).unwrap_or(0)
     }
 
-    /// Whether the connection is of no more use: every command gives an error from now on. Never blocks, and does not
-    /// ask the operating system: a connection that the server has closed is noticed when something is written or read.
+    /// Whether the connection is of no more use: every command gives an error from now on, or with a [`Reconnect`] policy
+    /// the next one dials again. Never blocks, and does not ask the operating system: a connection that the server has closed is noticed when something is written or read.
     pub fn is_broken(&self) -> bool {
         self.with(|engine| !engine.is_up()).unwrap_or(false)
     }

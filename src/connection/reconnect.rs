@@ -140,11 +140,16 @@ impl Engine {
     /// Makes sure that there is a connection, dialing again if there is none and the policy wants it.
     #[inline]
     pub(super) fn up(&mut self, deadline: &mut Deadline) -> Result<()> {
-        if self.is_up() { Ok(()) } else { self.dial_again(deadline) }
+        if self.is_up() { Ok(()) } else { self.dial_again(deadline, true) }
+    }
+
+    /// The same, but without a pause: [`Error::Timeout`] if one would be needed.
+    pub(super) fn up_at_once(&mut self, deadline: &mut Deadline) -> Result<()> {
+        if self.is_up() { Ok(()) } else { self.dial_again(deadline, false) }
     }
 
     #[cold]
-    fn dial_again(&mut self, deadline: &mut Deadline) -> Result<()> {
+    fn dial_again(&mut self, deadline: &mut Deadline, patient: bool) -> Result<()> {
         loop {
             let Link::Down(down) = &self.link else { return self.check() };
             let exhausted = down.failed >= self.config.reconnect.attempts;
@@ -156,6 +161,9 @@ impl Engine {
             if !pause.is_zero() {
                 if exhausted {
                     return Err(self.give_up());
+                }
+                if !patient {
+                    return Err(Error::Timeout);
                 }
                 let left = deadline.left()?.unwrap_or(Duration::MAX);
                 std::thread::sleep(pause.min(left));

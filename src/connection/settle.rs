@@ -465,7 +465,7 @@ impl Engine {
                 }
             }
             let mut deadline = Deadline::new(self.config.timeout);
-            self.up(&mut deadline)?;
+            self.up_at_once(&mut deadline)?;
             self.try_flush()?;
             self.input.make_room(usize::MAX);
             if !self.read_now()? {

@@ -93,6 +93,12 @@ impl Stream {
         self.plain.ready(time)
     }
 
+    /// Ends both directions: nothing more is written or read.
+    pub(super) fn close(&self) {
+        // A socket that cannot be shut down is at its end already.
+        let _ = self.plain.socket.shutdown(std::net::Shutdown::Both);
+    }
+
     /// Says that nothing more will be written.
     pub(super) fn shutdown_write(&mut self) -> io::Result<()> {
         #[cfg(feature = "tls")]

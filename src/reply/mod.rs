@@ -107,7 +107,8 @@ macro_rules! handle {
             }
 
             /// Whether a wait would not block. Sends what has been gathered as far as the socket takes it, and reads what
-            /// has arrived; never blocks.
+            /// has arrived; never blocks, unless a [`Reconnect`](crate::Reconnect) policy wants the connection made again: then one
+            /// attempt is made, if its time has come.
             ///
             /// # Errors
             ///

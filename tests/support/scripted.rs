@@ -584,12 +584,15 @@ impl Step {
 /// Whether the other side's system has acknowledged the end of what a TCP connection of the loopback interface sends.
 #[cfg(target_os = "linux")]
 fn end_was_acknowledged(own: u16, other: u16) -> io::Result<bool> {
-    const FIN_WAIT2: &str = "05";
+    // Established, and the two states in which the end has been sent and not acknowledged.
+    const BEFORE: [&str; 3] = ["01", "04", "0B"];
     let connections = std::fs::read_to_string("/proc/net/tcp")?;
     let (own, other) = (format!(":{own:04X}"), format!(":{other:04X}"));
-    Ok(connections.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>()).any(
-        |fields| matches!(fields[..], [_, from, to, FIN_WAIT2, ..] if from.ends_with(&own) && to.ends_with(&other)),
-    ))
+    let mut fields = connections.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    Ok(!fields.any(|fields| match fields[..] {
+        [_, from, to, state, ..] => from.ends_with(&own) && to.ends_with(&other) && BEFORE.contains(&state),
+        _ => false,
+    }))
 }
 
 #[cfg(not(target_os = "linux"))]
