@@ -21,7 +21,10 @@
 //! - [Scanning keys](#scanning-keys)
 //! - [Timeouts, and what to do afterwards](#timeouts-and-what-to-do-afterwards)
 //! - [Handling errors](#handling-errors)
+//! - [Reconnecting](#reconnecting)
 //! - [Threads](#threads)
+//! - [A pool of connections](#a-pool-of-connections)
+//! - [Values larger than memory](#values-larger-than-memory)
 //! - [Functions over any executor](#functions-over-any-executor)
 //! - [Testing one's own code](#testing-ones-own-code)
 //!
@@ -728,6 +731,38 @@
 //! # main().unwrap() }
 //! ```
 //!
+//! # Reconnecting
+//!
+//! With a [`Reconnect`](crate::Reconnect) policy the next call after a break dials again. What was not sent yet is sent then;
+//! what was sent is never sent again by itself, since it may have run. A caller who knows that it does no harm says so by
+//! [`idempotent`](crate::Connection::idempotent).
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//! use redefer::{Reconnect, Sent};
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(Config::from_url(&server.url())?.reconnect(Reconnect::backoff()))?;
+//!     conn.set("name", "Ada").wait()?;
+//!     server.restart()?;
+//!
+//!     match conn.incr("visits").wait() {
+//!         Ok(visits) => println!("{visits}"),
+//!         Err(Error::ConnectionLost(lost)) if lost.sent() == Sent::Fully => println!("it may have been counted"),
+//!         Err(Error::ConnectionLost(_)) => println!("it was not counted"),
+//!         Err(error) => return Err(error),
+//!     }
+//!     let name: Option<String> = conn.idempotent().get("name").wait()?;
+//!     assert_eq!(name, None); // this server keeps nothing over a restart
+//!     assert_eq!(conn.stats().reconnects, 1);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
 //! # Threads
 //!
 //! A connection belongs to one thread at a time: it is `Send`, and not `Sync`. Give each thread its own.
@@ -764,6 +799,55 @@
 //!     // Or move it to where it is needed.
 //!     let conn = thread::spawn(move || conn.incr("visits").wait().map(|_| conn)).join().expect("it does not panic")?;
 //!     assert_eq!(conn.get::<i64>("visits").wait()?, 401);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # A pool of connections
+//!
+//! With the feature `r2d2`: a connection goes to one thread at a time, and comes back drained, unwatched and on its database.
+//!
+//! ```
+//! # #[cfg(all(feature = "testing", feature = "r2d2"))] {
+//! use std::thread;
+//!
+//! use redefer::pool::Pool;
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let pool = Pool::builder(server.url()).max_size(4).build()?;
+//!     thread::scope(|scope| {
+//!         for _ in 0..16 {
+//!             scope.spawn(|| pool.get()?.incr("visits").wait());
+//!         }
+//!     });
+//!     assert_eq!(pool.get()?.get::<i64>("visits").wait()?, 16);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Values larger than memory
+//!
+//! A reply can be copied to any `Write`, and a command be fed from any `Read`, piece by piece.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::io::{Read, repeat, sink};
+//!
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!     let film = repeat(0).take(1 << 20);                                  // or a File
+//!     conn.set_from("film", film, 1 << 20).wait()?;
+//!     let bytes = conn.get::<Vec<u8>>("film").copy_to(&mut sink())?;       // or a File
+//!     assert_eq!(bytes, 1 << 20);
 //!     Ok(())
 //! }
 //! # main().unwrap() }
