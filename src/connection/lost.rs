@@ -167,13 +167,19 @@ impl Engine {
     pub(super) fn lose(&mut self, loss: Loss, keep: bool) {
         let kept = if keep { self.keep() } else { Vec::new() };
         self.ring.cover(self.next, self.issued);
-        let mut unseen = Vec::new();
+        let (mut unseen, mut replies) = (Vec::new(), 0);
         let mut place = self.next;
         for command in kept.iter().map(Some).chain([None]) {
             let end = command.map_or(self.issued, |command| command.place);
             for lost in place..end {
-                if self.ring.get(lost) == Mark::Detached {
-                    unseen.push(lost);
+                match self.ring.get(lost) {
+                    Mark::Void => {}
+                    mark => {
+                        replies += 1;
+                        if mark == Mark::Detached {
+                            unseen.push(lost);
+                        }
+                    }
                 }
                 self.ring.set(lost, Mark::Void, self.next, self.issued);
                 self.holes = lost + 1;
@@ -187,8 +193,7 @@ impl Engine {
         self.secrets.retain(|place| is_kept(*place));
         self.idempotent.retain(|command| is_kept(command.place));
         if keep || self.is_broken() {
-            let lost = ((self.issued - self.next) as usize).saturating_sub(kept.len());
-            super::events::lost(&self.config, &loss.cause, lost, kept.len());
+            super::events::lost(&self.config, &loss.cause, replies, kept.len());
         }
         self.note_loss(loss);
         for place in unseen {
