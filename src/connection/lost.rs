@@ -252,6 +252,10 @@ impl Engine {
         let partly = written < self.output.written;
         let (mut place, mut pos) = (self.after_commands(self.flushed, whole), written);
         let first_unsent = place;
+        if self.next > first_unsent + u64::from(partly) {
+            // A server that has answered what was not sent: nobody knows what its replies were to.
+            return Vec::new();
+        }
         while pos < self.output.len
             && let Some(end) = encode::command_end(&self.output.buf, pos)
         {
