@@ -73,8 +73,9 @@ pub enum Error {
     #[error("the transaction has not been committed")]
     NotCommitted,
 
-    /// A key under WATCH changed, so that the transaction did not run. The connection is usable; try again.
-    #[error("the transaction was aborted: a watched key has changed")]
+    /// A key under WATCH changed, or the connection that watched it was lost, so that the transaction did not run. The
+    /// connection is usable; try again.
+    #[error("the transaction was aborted: a watched key has changed, or the connection that watched it was lost")]
     Aborted,
 
     /// Commands of a batch failed whose handles had been dropped. The connection is usable unless the first error says
@@ -127,12 +128,44 @@ impl Error {
         self.as_server_error().and_then(ServerError::code)
     }
 
-    /// Whether the reply just did not come in time.
+    /// Whether something just did not come in time: a reply, or a connection of a pool.
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Error::Timeout)
+        match self {
+            Error::Timeout => true,
+            Error::Io(error) => error.kind() == std::io::ErrorKind::TimedOut,
+            _ => false,
+        }
     }
 
-    /// Whether the connection on which this happened is of no more use.
+    /// Whether the command whose error this is may have run. If not, it can be issued again without running twice.
+    ///
+    /// It has not if it was refused before it was sent, if the connection was lost before it was sent whole, or if its
+    /// transaction was aborted. An error reply of the server counts as *may have run*, since a script or a command of many keys
+    /// can fail half-way; what its [code word](Error::code) says may be better news.
+    ///
+    /// ```
+    /// use redefer::prelude::*;
+    ///
+    /// fn count(conn: &Connection) -> redefer::Result<i64> {
+    ///     loop {
+    ///         match conn.incr("visits").wait() {
+    ///             Err(error) if error.is_connection_lost() && !error.may_have_run() => continue,
+    ///             outcome => return outcome,
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    pub fn may_have_run(&self) -> bool {
+        match self {
+            Error::ConnectionLost(lost) => lost.sent() == Sent::Fully,
+            Error::NotCommitted | Error::Aborted | Error::Argument(_) | Error::Refused(_) | Error::Config(_) => false,
+            Error::Batch(batch) => batch.failed() > 1 || batch.first().may_have_run(),
+            _ => true,
+        }
+    }
+
+    /// Whether the connection on which this happened was lost: it is of no more use, or with a [`Reconnect`](crate::Reconnect) policy the
+    /// next wait dials again.
     pub fn is_connection_lost(&self) -> bool {
         matches!(self, Error::ConnectionLost(_) | Error::Protocol(_))
     }

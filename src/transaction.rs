@@ -192,6 +192,10 @@ impl Connection {
     /// # }
     /// ```
     ///
+    /// With a [`Reconnect`](crate::Reconnect) policy it also begins again when the connection breaks and nothing of the transaction
+    /// has run. What `body` reads in it should go through [`idempotent`](Connection::idempotent) then: a reply that is lost is
+    /// an error of `body`.
+    ///
     /// # Errors
     ///
     /// The first error of `body`, which is not repeated and leaves nothing behind; that of the first command which could
@@ -206,17 +210,36 @@ impl Connection {
         let keys = gather_keys(keys)?;
         let mut attempt = 0;
         loop {
-            let tx = self.watch_gathered(&keys)?.transaction();
+            let watch = match self.watch_gathered(&keys) {
+                // Nothing has been done yet.
+                Err(error) if error.is_connection_lost() && self.is_made_again() && attempt < RETRIES => {
+                    attempt += 1;
+                    continue;
+                }
+                watch => watch?,
+            };
+            let tx = watch.transaction();
             let handles = body(self, &tx)?;
             match tx.commit().wait() {
                 Ok(()) => return handles.wait_all(),
-                Err(Error::Aborted) if attempt < RETRIES => {
+                Err(error) if attempt < RETRIES && self.begins_again(&error) => {
                     attempt += 1;
                     let longest = 250 << attempt.min(7);
                     std::thread::sleep(Duration::from_micros(fastrand::u64(0..longest)));
                 }
                 Err(error) => return Err(error),
             }
+        }
+    }
+}
+
+impl Connection {
+    /// Whether a commit that failed in this way may be tried again: nothing of it has run.
+    fn begins_again(&self, error: &Error) -> bool {
+        match error {
+            Error::Aborted => true,
+            Error::ConnectionLost(_) => self.is_made_again() && !error.may_have_run(),
+            _ => false,
         }
     }
 }

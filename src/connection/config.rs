@@ -455,8 +455,8 @@ impl Config {
     /// use redefer::{Config, Credentials};
     ///
     /// let config = Config::tcp("127.0.0.1", 6379).credentials(|| {
-    ///     let token = std::fs::read("/run/secrets/redis-token").map_err(redefer::Error::from)?;
-    ///     Ok(Credentials::new("app", token))
+    ///     let token = std::fs::read_to_string("/run/secrets/redis-token").map_err(redefer::Error::from)?;
+    ///     Ok(Credentials::new("app", token.trim_end()))
     /// });
     /// # let _ = config;
     /// ```

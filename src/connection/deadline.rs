@@ -9,12 +9,23 @@ use crate::error::{Error, Result};
 pub(crate) struct Deadline {
     time: Option<Duration>,
     since: Option<Instant>,
+    /// Whoever waits will go on with the handle when the time is over.
+    tentative: bool,
 }
 
 impl Deadline {
     /// `None` is for ever.
     pub(crate) fn new(time: Option<Duration>) -> Self {
-        Deadline { time, since: None }
+        Deadline { time, since: None, tentative: false }
+    }
+
+    /// The end of this time is not the end of the matter: the handle is given back.
+    pub(crate) fn tentative(time: Duration) -> Self {
+        Deadline { tentative: true, ..Deadline::new(Some(time)) }
+    }
+
+    pub(crate) fn is_tentative(&self) -> bool {
+        self.tentative
     }
 
     /// What is left of the time, or [`Error::Timeout`].

@@ -234,12 +234,17 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) fn make_room(&mut self, places: u64) -> Result<()> {
+        let cap = self.config.max_outstanding as u64;
+        let full = self.issued - self.next + places > cap;
         if !self.is_up() {
+            let much = self.output.pending().len() >= self.config.write_batch;
+            if matches!(self.link, Link::Down(_)) && !full && !much {
+                // Whoever waits will dial; until then commands gather.
+                return Ok(());
+            }
             let mut deadline = Deadline::new(self.config.timeout);
             self.up(&mut deadline)?;
         }
-        let cap = self.config.max_outstanding as u64;
-        let full = self.issued - self.next + places > cap;
         // Down to half, so that this is not paid for at every command.
         let keep = (cap / 2).min(cap.saturating_sub(places)).min(self.issued - self.next);
         let goal = if full { self.issued - keep } else { self.next };

@@ -2,21 +2,33 @@
 //!
 //! No event has a password, a key or a value in it. Errors of the server to AUTH and HELLO come here without their text.
 
-use super::config::Config;
+use super::config::{Config, Endpoint};
 use crate::error::Error;
+
+/// By which subscribers choose them.
+#[cfg(feature = "tracing")]
+const TARGET: &str = "redefer";
 
 /// The server is about to be dialled.
 pub(super) fn dialing(config: &Config) {
     #[cfg(feature = "tracing")]
-    tracing::debug!(server = %config.endpoint, "connecting");
+    tracing::debug!(target: TARGET, server = %config.endpoint, "connecting");
     #[cfg(not(feature = "tracing"))]
     let _ = config;
+}
+
+/// There is no connection.
+pub(super) fn not_connected(server: &Endpoint, error: &Error) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(target: TARGET, %server, %error, "not connected");
+    #[cfg(not(feature = "tracing"))]
+    let _ = (server, error);
 }
 
 /// The handshake is over.
 pub(super) fn connected(config: &Config) {
     #[cfg(feature = "tracing")]
-    tracing::debug!(server = %config.endpoint, protocol = ?config.protocol, database = config.database, "connected");
+    tracing::debug!(target: TARGET, server = %config.endpoint, protocol = ?config.protocol, database = config.database, "connected");
     #[cfg(not(feature = "tracing"))]
     let _ = config;
 }
@@ -24,7 +36,7 @@ pub(super) fn connected(config: &Config) {
 /// The connection has broken. So many replies are lost, and so many commands are kept for the next connection.
 pub(super) fn lost(config: &Config, cause: &Error, lost: usize, kept: usize) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(server = %config.endpoint, %cause, lost, kept, "connection lost");
+    tracing::warn!(target: TARGET, server = %config.endpoint, %cause, lost, kept, "connection lost");
     #[cfg(not(feature = "tracing"))]
     let _ = (config, cause, lost, kept);
 }
@@ -32,23 +44,23 @@ pub(super) fn lost(config: &Config, cause: &Error, lost: usize, kept: usize) {
 /// An attempt to connect again has failed.
 pub(super) fn attempt_failed(config: &Config, error: &Error, failed: u32) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(server = %config.endpoint, %error, failed, "cannot connect again yet");
+    tracing::warn!(target: TARGET, server = %config.endpoint, %error, failed, "cannot connect again yet");
     #[cfg(not(feature = "tracing"))]
     let _ = (config, error, failed);
 }
 
-/// All attempts have failed: so many commands that were kept are lost now.
-pub(super) fn given_up(config: &Config, cause: &Error, lost: usize) {
+/// All attempts have failed, or the time is over: what was kept is lost, which is told next.
+pub(super) fn given_up(config: &Config, cause: &Error) {
     #[cfg(feature = "tracing")]
-    tracing::error!(server = %config.endpoint, %cause, lost, "given up connecting again");
+    tracing::error!(target: TARGET, server = %config.endpoint, %cause, "given up connecting again");
     #[cfg(not(feature = "tracing"))]
-    let _ = (config, cause, lost);
+    let _ = (config, cause);
 }
 
 /// There is a connection again.
 pub(super) fn connected_again(config: &Config, reconnects: u64, resent: usize) {
     #[cfg(feature = "tracing")]
-    tracing::info!(server = %config.endpoint, reconnects, sending = resent, "connected again");
+    tracing::info!(target: TARGET, server = %config.endpoint, reconnects, sending = resent, "connected again");
     #[cfg(not(feature = "tracing"))]
     let _ = (config, reconnects, resent);
 }

@@ -446,6 +446,9 @@ impl Engine {
     }
 
     fn prepare_commit(&mut self, id: u32, watch: Option<u64>) -> Result<()> {
+        if self.is_broken() {
+            return self.check();
+        }
         match watch {
             Some(generation) if generation != self.watch_generation => return Err(Error::Aborted),
             None if self.watching => {

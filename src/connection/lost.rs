@@ -145,8 +145,9 @@ impl Engine {
             cause: cause.clone(),
         };
         let policy = &self.config.reconnect;
-        let keep = !policy.is_never();
-        self.link = if keep { Link::Down(Down::new(cause, failed, policy)) } else { Link::Broken };
+        // What is kept is of no use if the last attempt was this connection.
+        let keep = failed < policy.most();
+        self.link = if policy.is_never() { Link::Broken } else { Link::Down(Down::new(cause, failed, policy)) };
         self.lose(loss, keep);
         // Else the server would keep a client that will never say anything again.
         self.stream.close();
@@ -192,9 +193,7 @@ impl Engine {
         self.changes.retain(|(place, ..)| is_kept(*place));
         self.secrets.retain(|place| is_kept(*place));
         self.idempotent.retain(|command| is_kept(command.place));
-        if keep || self.is_broken() {
-            super::events::lost(&self.config, &loss.cause, replies, kept.len());
-        }
+        super::events::lost(&self.config, &loss.cause, replies, kept.len());
         self.note_loss(loss);
         for place in unseen {
             self.unseen(place, self.lost_error(place));
@@ -213,7 +212,7 @@ impl Engine {
         }
         self.gathered = None;
         self.limit = 0;
-        if keep {
+        if !self.is_broken() {
             // What is left of the old connection is no reply of the next one.
             self.input.start = self.input.end;
             self.input.give_back();

@@ -83,6 +83,12 @@ use crate::values::{FromReply, Value};
 /// The error of a reply whose handle was dropped or detached goes to the connection's *account*: the first one, and how
 /// many there were ([`Stats::unseen_errors`]). [`sync`](Connection::sync) hands it out.
 ///
+/// # Events
+///
+/// With the feature `tracing`, events of the target `redefer` say when a server is dialled (debug), a connection is made or not
+/// (debug), lost (warn, with its cause, how many replies went with it and how many commands are kept), could not be made
+/// again yet (warn), is there again (info), and is given up (error). None has a key, a value or a password in it.
+///
 /// # Order
 ///
 /// Replies come in the order of the commands, and the connection, not the handles, keeps the books: a handle that is
@@ -172,7 +178,10 @@ impl Connection {
     /// when the connection breaks before their reply has come, up to three times.
     ///
     /// Use it for what does no harm when it runs twice: reading, SET of a value, DEL. Not for INCR or LPUSH: their first
-    /// run may have gone through. Without such a policy it makes no difference.
+    /// run may have gone through. Without such a policy it makes no difference. Batches, transactions, blocking commands and
+    /// values from a reader are never sent again.
+    ///
+    /// The bytes of such a command are kept until it has been answered.
     ///
     /// ```
     /// # fn main() -> redefer::Result<()> {

@@ -29,13 +29,15 @@ use crate::error::{Error, Result};
 /// has said that it may be, by [`Connection::idempotent`](crate::Connection::idempotent). Commands that were not
 /// written yet keep their places and their handles.
 ///
-/// The next call that needs the server dials again: it connects, restores what the old connection had (see below), sends
-/// what was kept, and goes on. Nothing happens in between, since there is no thread in the background. The first attempt
+/// The next call that needs the server dials again, which is a wait, a flush, or a command when much has been gathered: it
+/// connects, restores what the old connection had (see below), sends what was kept, and goes on. Nothing happens in between,
+/// since there is no thread in the background; commands issued meanwhile are gathered. The first attempt
 /// is made at once, later ones after delays that double, each shortened at random by up to half so that many clients do
 /// not come back at the same time. When all attempts have failed, the commands that were kept get
-/// [`Error::ConnectionLost`](crate::Error::ConnectionLost) too, and the connection rests: commands fail at once until the
-/// longest delay has passed, and then one attempt is made for the next of them. The dialing for a command or a wait also
-/// ends with the [response timeout](super::Config::timeout).
+/// [`Error::ConnectionLost`](crate::Error::ConnectionLost) too, and the connection rests: waits fail at once until the
+/// longest delay has passed, and then one attempt is made for the next of them. The dialing also ends with the time of the
+/// wait that it is done for: what was kept is then given up in the same way, with [`Sent::Unsent`](crate::Sent::Unsent) and what the
+/// last attempt has met with, except by [`wait_timeout`](crate::Reply::wait_timeout), which gives the handle back.
 ///
 /// An error of the server that another attempt would not change (a wrong password, a user without permission) ends the
 /// attempts.
@@ -45,7 +47,7 @@ use crate::error::{Error, Result};
 /// | state | after the reconnect |
 /// | --- | --- |
 /// | protocol | asked for anew, as at the first time |
-/// | user and password | those of the last successful AUTH, else those of the configuration, else asked from [`Config::credentials`](super::Config::credentials) |
+/// | user and password | those of the last successful AUTH, else asked from [`Config::credentials`](super::Config::credentials), else those of the configuration |
 /// | database | that of the last successful SELECT |
 /// | client name | that of the last successful CLIENT SETNAME |
 /// | READONLY, CLIENT NO-EVICT, CLIENT NO-TOUCH, CLIENT IMPORT-SOURCE, CLIENT CAPA | sent again, if they had succeeded |
@@ -96,6 +98,10 @@ impl Reconnect {
     pub fn max_delay(mut self, delay: Duration) -> Self {
         self.max_delay = delay;
         self
+    }
+
+    pub(super) fn most(&self) -> u32 {
+        self.attempts
     }
 
     pub(super) fn is_never(&self) -> bool {
@@ -150,16 +156,21 @@ impl Engine {
 
     #[cold]
     fn dial_again(&mut self, deadline: &mut Deadline, patient: bool) -> Result<()> {
+        match self.try_dialing(deadline, patient) {
+            // Nobody will ask for this command again, and it has certainly not been sent: that is more than a timeout. The
+            // others that were kept go with it, rather than each take as long.
+            Err(Error::Timeout) if patient && !deadline.is_tentative() => Err(self.give_up()),
+            outcome => outcome,
+        }
+    }
+
+    fn try_dialing(&mut self, deadline: &mut Deadline, patient: bool) -> Result<()> {
         loop {
             let Link::Down(down) = &self.link else { return self.check() };
-            let exhausted = down.failed >= self.config.reconnect.attempts;
-            if exhausted && self.next < self.issued {
-                // The last connection was made for what was kept, and was of no use.
-                return Err(self.give_up());
-            }
+            let resting = self.is_resting();
             let pause = down.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
             if !pause.is_zero() {
-                if exhausted {
+                if resting {
                     return Err(self.give_up());
                 }
                 if !patient {
@@ -177,14 +188,21 @@ impl Engine {
                     if self.is_up() {
                         return Ok(());
                     }
+                    if self.is_resting() {
+                        return self.check();
+                    }
                 }
                 Err(error) => {
-                    // An attempt that was cut short by the caller's own deadline says nothing about the server.
-                    if time < self.config.connect_timeout {
-                        deadline.left()?;
-                    }
-                    let hopeless = is_hopeless(&error);
+                    // Whoever gives a password may give another one next time.
+                    let hopeless = is_hopeless(&error) && self.config.credentials.is_none();
                     let Link::Down(down) = &mut self.link else { return self.check() };
+                    // An attempt that was cut short by the caller's own deadline says nothing about the server.
+                    if time < self.config.connect_timeout
+                        && let Err(timeout) = deadline.left()
+                    {
+                        down.cause = error;
+                        return Err(timeout);
+                    }
                     events::attempt_failed(&self.config, &error, down.failed + 1);
                     let attempts = self.config.reconnect.attempts;
                     down.failed = if hopeless { attempts } else { down.failed.saturating_add(1).min(attempts) };
@@ -204,10 +222,16 @@ impl Engine {
         }
     }
 
+    /// Whether all attempts have failed: from then on there is one for each time that something is wanted, and none before the
+    /// longest delay has passed.
+    fn is_resting(&self) -> bool {
+        matches!(&self.link, Link::Down(down) if down.failed >= self.config.reconnect.attempts)
+    }
+
     /// Lets go of what was kept: nothing can be sent.
     fn give_up(&mut self) -> Error {
         if let Link::Down(down) = &self.link {
-            events::given_up(&self.config, &down.cause, self.outstanding());
+            events::given_up(&self.config, &down.cause);
             let (sent, _) = self.sent_before();
             let loss =
                 Loss { from: self.next, until: self.issued, unsent: sent, partly: false, cause: down.cause.clone() };
@@ -247,15 +271,26 @@ impl Engine {
     /// before.
     pub(super) fn connect(mut config: super::Config, time: Duration, changed: &[Vec<u8>]) -> Result<Engine> {
         if let Some(ask) = &config.credentials {
-            let credentials = ask()?;
+            let credentials = ask().map_err(|error| Error::custom(format!("no credentials were given: {error}")))?;
             (config.user, config.password) = (credentials.user, Some(credentials.password));
         }
         events::dialing(&config);
+        let server = config.endpoint.clone();
+        let told = |error: &Error| events::not_connected(&server, error);
+        Engine::connect_to(config, time, changed)
+            .map_err(|error| match error {
+                Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => Error::Timeout,
+                Error::Io(error) => {
+                    std::io::Error::new(error.kind(), format!("cannot connect to {server}: {error}")).into()
+                }
+                error => error,
+            })
+            .inspect_err(told)
+    }
+
+    fn connect_to(mut config: super::Config, time: Duration, changed: &[Vec<u8>]) -> Result<Engine> {
         let start = Instant::now();
-        let stream = Stream::connect(&config, start + time).map_err(|error| match error.kind() {
-            std::io::ErrorKind::TimedOut => Error::Timeout,
-            kind => std::io::Error::new(kind, format!("cannot connect to {}: {error}", config.endpoint)).into(),
-        })?;
+        let stream = Stream::connect(&config, start + time)?;
         // What breaks before there is a connection is an attempt that failed, and is not made again from inside it.
         let policy = std::mem::take(&mut config.reconnect);
         let mut engine = Engine::new(config, stream);

@@ -99,7 +99,7 @@ impl Connection {
 
     /// Waits at most this long. When that was not enough, the place is as good as before.
     pub(crate) fn wait_at_most<T: FromReply>(&self, place: u64, time: Duration) -> Waited<T> {
-        let waited = self.with(|engine| engine.wait_slowly(place, Some(Deadline::new(Some(time)))));
+        let waited = self.with(|engine| engine.wait_slowly(place, Some(Deadline::tentative(time))));
         waited.unwrap_or_else(|busy| Err(busy.into()))
     }
 
