@@ -765,7 +765,8 @@
 //!
 //! # Threads
 //!
-//! A connection belongs to one thread at a time: it is `Send`, and not `Sync`. Give each thread its own.
+//! A connection belongs to one thread at a time: it is `Send`, and not `Sync`. Give each thread its own, or one of a
+//! [pool](#a-pool-of-connections); for now and then, an `Arc<Mutex<Connection>>` does as well.
 //!
 //! ```
 //! # #[cfg(feature = "testing")] {

@@ -45,9 +45,10 @@ use crate::error::Result;
 ///
 /// What is wrong with the configuration itself (a file that can't be read, bytes that are no certificate, a key that
 /// belongs to another one) is [`Error::Config`] at [`Connection::open`]. A server whose certificate is not accepted, or
-/// that refuses the client's, or that does not speak TLS at all, is [`Error::Io`] of the kind
+/// that refuses the client's, or that answers something else than TLS, is [`Error::Io`] of the kind
 /// [`InvalidData`](std::io::ErrorKind::InvalidData), with the reason in its text; other addresses of the same host are
-/// not tried then.
+/// not tried then. A Redis port without TLS answers nothing to a client that begins with TLS: that is
+/// [`Error::Timeout`](crate::Error::Timeout).
 ///
 /// [`Config`]: crate::Config
 /// [`Config::tls`]: crate::Config::tls
