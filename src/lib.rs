@@ -14,6 +14,7 @@ mod error;
 mod execute;
 mod executors;
 mod idempotent;
+pub mod keyspace;
 #[cfg(feature = "r2d2")]
 pub mod pool;
 pub mod prelude;
