@@ -15,6 +15,7 @@ mod execute;
 mod executors;
 mod idempotent;
 pub mod keyspace;
+mod monitor;
 #[cfg(feature = "r2d2")]
 pub mod pool;
 pub mod prelude;
@@ -35,6 +36,7 @@ pub use connection::TlsConfig;
 pub use connection::{Config, Connection, Credentials, IntoConfig, Protocol, Reconnect, SendWhen, Stats};
 pub use error::{BatchError, ConnectionLost, Error, Result, Sent, ServerError, UnexpectedReply, WaitError};
 pub use idempotent::Idempotent;
+pub use monitor::{Monitor, MonitorClient, MonitorEntry};
 pub use reply::{MultiBulk, Queued, Reply};
 pub use script::{Script, ScriptReply};
 pub use transaction::{Handles, Transaction, Watch};

@@ -28,7 +28,7 @@ use crate::values::FromReply;
 ///
 /// SHUTDOWN is in [`SessionCommands`](super::SessionCommands), since it takes the connection with it. DEBUG has no
 /// method: what it does is up to the developers of the servers, and can be issued with [`command`](Execute::command).
-/// MONITOR, SYNC, PSYNC and REPLCONF are refused, as the queue of replies cannot bear them.
+/// MONITOR is [`Monitor`](crate::Monitor). SYNC, PSYNC and REPLCONF are refused, as the queue of replies cannot bear them.
 ///
 /// ```
 /// # fn main() -> redefer::Result<()> {

@@ -54,7 +54,8 @@ use crate::error::{Error, Result};
 /// | WATCH | gone: a transaction on it is [`Error::Aborted`](crate::Error::Aborted), and one that was committed but not sent is lost |
 /// | CLIENT TRACKING | refused under such a policy: keys that change while there is no connection would go unnoticed |
 /// | scripts, functions | belong to the server and not to the connection |
-/// | subscriptions, MONITOR, CLIENT REPLY | refused on every [`Connection`](crate::Connection) |
+/// | subscriptions, CLIENT REPLY | refused on every [`Connection`](crate::Connection) |
+/// | MONITOR | has a type of its own, [`Monitor`](crate::Monitor), which ends with its connection |
 ///
 /// If one of these commands was on its way when the connection broke, nobody knows whether it succeeded; what was issued
 /// behind it and not sent yet is lost with it, rather than run in a wrong database or as a wrong user.
@@ -241,12 +242,12 @@ impl Engine {
     }
 
     /// What the server is asked for when it is dialled again.
-    fn redial_config(&self) -> super::Config {
+    pub(super) fn redial_config(&self) -> super::Config {
         self.config.clone().protocol(self.wanted)
     }
 
     /// Goes on with a new connection.
-    fn adopt(&mut self, fresh: Engine) {
+    pub(super) fn adopt(&mut self, fresh: Engine) {
         let Engine { stream, input, scanner, mut pushes, config, .. } = fresh;
         self.stream = stream;
         self.input = input;

@@ -68,7 +68,7 @@ pub(crate) fn effect<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Effec
         b"SCRIPT" if is(arguments.next(), "DEBUG") => {
             Effect::Refused("after SCRIPT DEBUG a script does not answer once; use redis-cli --ldb")
         }
-        b"MONITOR" => Effect::Refused("MONITOR answers without end, and this version has no type for it yet"),
+        b"MONITOR" => Effect::Refused("MONITOR answers without end; use redefer::Monitor"),
         b"SYNC" | b"PSYNC" | b"REPLCONF" => REPLICATES,
         b"MULTI" | b"EXEC" | b"DISCARD" => TRANSACTS,
         b"WATCH" | b"UNWATCH" => WATCHES,
