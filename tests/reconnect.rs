@@ -1319,3 +1319,22 @@ fn transact_begins_again_when_the_connection_was_lost_before_it_ran() -> Result<
     assert_eq!((runs, conn.get::<i64>("x").wait()?), (2, 1));
     Ok(())
 }
+
+#[test]
+fn a_command_that_makes_room_over_the_loss_of_a_select_is_lost_with_it() -> Result<()> {
+    let server = Scripted::start(|peer| match peer.number() {
+        0 => serve(peer, &[(&["SELECT", "11"], "")]),
+        _ => serve(peer, &[(&["PING"], "+PONG\r\n")]).and_then(|()| peer.expect_end()),
+    });
+    let config = Config::from_url(&server.url())?.reconnect(again()).max_outstanding(1);
+    let conn = Connection::open(config)?;
+    let select = conn.select(11);
+    // Must be read before there is room, and that is when the break is met.
+    let set = conn.set("key", "value");
+    assert_eq!(lost(set.wait()), Sent::Unsent);
+    assert_eq!(lost(select.wait()), Sent::Fully);
+    conn.command::<()>("PING", ()).wait()?;
+    drop(conn);
+    server.finish();
+    Ok(())
+}

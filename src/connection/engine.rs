@@ -66,6 +66,8 @@ pub(crate) struct Engine {
     pub(super) changes: VecDeque<(u64, Change, Vec<u8>)>,
     /// The last command of each kind that has changed the connection, but for AUTH and SELECT.
     pub(super) changed: BTreeMap<Change, Vec<u8>>,
+    /// How many of the former were lost with a connection, so that nobody knows whether they came about.
+    pub(super) lost_changes: u64,
     /// When the first command of the last busy period was issued.
     used: Instant,
     /// Commands that carry a secret, and whose late reply may repeat it.
@@ -138,6 +140,7 @@ impl Engine {
             blocking: VecDeque::new(),
             changes: VecDeque::new(),
             changed: BTreeMap::new(),
+            lost_changes: 0,
             used: Instant::now(),
             secrets: Vec::new(),
             pushes: VecDeque::new(),
@@ -234,6 +237,7 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) fn make_room(&mut self, places: u64) -> Result<()> {
+        let lost_changes = self.lost_changes;
         let cap = self.config.max_outstanding as u64;
         let full = self.issued - self.next + places > cap;
         if !self.is_up() {
@@ -255,6 +259,10 @@ impl Engine {
         if full {
             self.stats.forced_drains += 1;
             self.settle_until(goal, &mut deadline)?;
+        }
+        if self.lost_changes != lost_changes {
+            // The command was meant to run behind a change that was lost on the way: it is lost with it.
+            return Err(self.lost_error(place::NONE));
         }
         self.limit = self.next.saturating_add(cap);
         Ok(())

@@ -190,7 +190,9 @@ impl Engine {
         let is_kept = |place| kept.binary_search_by_key(&place, |command: &Kept| command.place).is_ok();
         let unseen_commits = self.groups.lose(|multi, exec| (!is_kept(multi)).then(|| loss.error(exec)));
         self.blocking.retain(|(place, _)| is_kept(*place));
+        let changes = self.changes.len();
         self.changes.retain(|(place, ..)| is_kept(*place));
+        self.lost_changes += (changes - self.changes.len()) as u64;
         self.secrets.retain(|place| is_kept(*place));
         self.idempotent.retain(|command| is_kept(command.place));
         super::events::lost(&self.config, &loss.cause, replies, kept.len());
