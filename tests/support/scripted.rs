@@ -295,7 +295,7 @@ impl Builder {
         } else {
             socket.set_tcp_nodelay(true)?;
         }
-        Ok(Peer { socket: Some(Arc::new(socket)), input: Vec::new(), start: 0, received: 0, number })
+        Ok(Peer { socket: Some(Arc::new(socket)), input: Vec::new(), start: 0, received: 0, number, reads: true })
     }
 }
 
@@ -306,6 +306,8 @@ pub struct Peer {
     start: usize,
     received: usize,
     number: usize,
+    /// Whether more may be read from the socket.
+    reads: bool,
 }
 
 impl Peer {
@@ -367,6 +369,18 @@ impl Peer {
         let (command, end) = self.peek_command()?;
         self.consume(end);
         Ok(command)
+    }
+
+    /// The next command, if all of it has been read together with those before it: so a script can answer several in one
+    /// write, like a real server.
+    pub fn command_at_hand(&mut self) -> io::Result<Option<Command>> {
+        self.reads = false;
+        let command = self.read_command();
+        self.reads = true;
+        match command {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            other => other.map(Some),
+        }
     }
 
     /// Reads one command and leaves it there. Also says where in the input it ends.
@@ -533,6 +547,9 @@ impl Peer {
     }
 
     fn fill(&mut self) -> io::Result<()> {
+        if !self.reads {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let mut chunk = [0; 1 << 16];
         let count = loop {
             match self.socket()?.read(&mut chunk) {
