@@ -19,6 +19,7 @@ mod monitor;
 #[cfg(feature = "r2d2")]
 pub mod pool;
 pub mod prelude;
+pub mod pubsub;
 mod reply;
 pub mod resp;
 mod script;

@@ -13,6 +13,7 @@ mod handshake;
 mod input;
 mod issue;
 mod lines;
+mod listen;
 mod lost;
 mod output;
 pub(crate) mod place;
@@ -31,6 +32,7 @@ mod tls_config;
 mod traffic;
 mod url;
 mod wait;
+mod wake;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -43,11 +45,14 @@ use engine::{BUSY, Engine};
 pub(crate) use engine::{EMPTY, TOO_LONG};
 pub(crate) use issue::{Encoded, unwritten};
 pub(crate) use lines::Lines;
+pub(crate) use listen::Listener;
 pub use reconnect::Reconnect;
+pub(crate) use reconnect::is_hopeless;
 pub use stats::Stats;
 pub(crate) use table::{Change, Effect};
 #[cfg(feature = "tls")]
 pub use tls_config::TlsConfig;
+pub(crate) use wake::Waker;
 
 use crate::error::{Error, Result};
 use crate::idempotent::Idempotent;

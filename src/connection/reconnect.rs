@@ -54,7 +54,8 @@ use crate::error::{Error, Result};
 /// | WATCH | gone: a transaction on it is [`Error::Aborted`](crate::Error::Aborted), and one that was committed but not sent is lost |
 /// | CLIENT TRACKING | refused under such a policy: keys that change while there is no connection would go unnoticed |
 /// | scripts, functions | belong to the server and not to the connection |
-/// | subscriptions, CLIENT REPLY | refused on every [`Connection`](crate::Connection) |
+/// | subscriptions | refused on every [`Connection`](crate::Connection); a [`Subscriber`](crate::pubsub::Subscriber) subscribes again |
+/// | CLIENT REPLY | refused on every [`Connection`](crate::Connection) |
 /// | MONITOR | has a type of its own, [`Monitor`](crate::Monitor), which ends with its connection |
 ///
 /// If one of these commands was on its way when the connection broke, nobody knows whether it succeeded; what was issued
@@ -101,16 +102,16 @@ impl Reconnect {
         self
     }
 
-    pub(super) fn most(&self) -> u32 {
+    pub(crate) fn most(&self) -> u32 {
         self.attempts
     }
 
-    pub(super) fn is_never(&self) -> bool {
+    pub(crate) fn is_never(&self) -> bool {
         self.attempts == 0
     }
 
     /// How long to wait after so many attempts have failed.
-    fn delay(&self, failed: u32) -> Duration {
+    pub(crate) fn delay(&self, failed: u32) -> Duration {
         let doubled = match failed {
             0 => return Duration::ZERO,
             _ => self.first_delay.saturating_mul(1 << (failed - 1).min(16)),
@@ -310,7 +311,7 @@ impl Engine {
 }
 
 /// Whether another attempt would fare no better.
-fn is_hopeless(error: &Error) -> bool {
+pub(crate) fn is_hopeless(error: &Error) -> bool {
     match error {
         Error::Config(_) => true,
         // A certificate that is not accepted.

@@ -13,6 +13,7 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use super::config::{Config, Endpoint};
 #[cfg(feature = "tls")]
 use super::tls::Session;
+use super::wake::Waker;
 
 /// A connection to a server: a socket, and what is between it and the plain bytes.
 pub(super) struct Stream {
@@ -91,6 +92,14 @@ impl Stream {
             return tls.ready(&self.plain, time);
         }
         self.plain.ready(time)
+    }
+
+    /// Waits for at most this long until bytes can be read, or written if `writing`, or another thread has left word. May
+    /// return early. What was there to be read without waiting has been read.
+    pub(super) fn wait(&mut self, waker: &Waker, writing: bool, time: Option<Duration>) -> io::Result<()> {
+        #[cfg(feature = "tls")]
+        let writing = writing || self.tls.as_ref().is_some_and(|tls| tls.wants_write());
+        waker.wait(Some((&self.plain.socket, writing)), time)
     }
 
     /// Ends both directions: nothing more is written or read.

@@ -209,6 +209,11 @@ impl Session {
         Ok(true)
     }
 
+    /// Whether something encrypted waits to be written.
+    pub(super) fn wants_write(&self) -> bool {
+        self.tls.wants_write() && !self.shut
+    }
+
     fn has_incoming(&self) -> bool {
         self.start < self.end && self.ended.is_none()
     }

@@ -159,7 +159,7 @@ impl Engine {
         }
     }
 
-    fn arrived(&mut self, n: usize) {
+    pub(super) fn arrived(&mut self, n: usize) {
         self.input.end += n;
         self.silent = false;
         self.stats.reads += 1;

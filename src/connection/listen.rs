@@ -1,0 +1,174 @@
+//! A connection that listens: frames as they come, outside of the queue of replies.
+//!
+//! Nothing has a place here. What is written is gathered apart, and each whole frame goes to the
+//! [`Subscriber`](crate::pubsub::Subscriber), which knows what it answers.
+
+use std::io;
+use std::time::Duration;
+
+use super::deadline::Deadline;
+use super::engine::Engine;
+use super::wake::Waker;
+use super::{Config, Connection, Link, Protocol, events};
+use crate::args::Block;
+use crate::error::{Error, Result};
+use crate::resp::Scanner;
+
+/// A connection whose queue is empty and stays so.
+pub(crate) struct Listener {
+    conn: Connection,
+    out: Vec<u8>,
+    written: usize,
+    /// Why nothing more can be written. What the server has sent before is read all the same.
+    unwritable: Option<io::Error>,
+}
+
+impl Connection {
+    /// Reads everything outstanding, and turns to listening.
+    pub(crate) fn listen(mut self) -> Result<Listener> {
+        self.with_guards(Engine::quiet)??;
+        let engine = self.engine.get_mut();
+        // The caller owns the connection, so no handle is left but forgotten ones.
+        (engine.store, engine.groups) = Default::default();
+        engine.rests.clear();
+        Ok(Listener { conn: self, out: Vec::new(), written: 0, unwritable: None })
+    }
+}
+
+impl Engine {
+    /// Reads everything outstanding, unless there is something that reading does not end.
+    fn quiet(&mut self) -> Result<()> {
+        let endless = self.blocking.iter().any(|(place, block)| *place >= self.next && *block == Block::Forever);
+        if self.watching || self.batch.is_some() || endless {
+            return Err(Error::Refused("a watch, a batch or a blocking command without end is left on the connection"));
+        }
+        self.abandon_streaming();
+        let (next, issued) = (self.next, self.issued);
+        for place in next..issued {
+            self.ring.detach(place, next, issued);
+        }
+        let mut deadline = Deadline::new(self.allowance(issued));
+        self.sync(issued, &mut deadline)?;
+        self.up(&mut deadline)
+    }
+}
+
+impl Listener {
+    fn engine(&mut self) -> &mut Engine {
+        self.conn.engine.get_mut()
+    }
+
+    pub(crate) fn config(&mut self) -> &Config {
+        &self.engine().config
+    }
+
+    pub(crate) fn is_resp2(&mut self) -> bool {
+        self.engine().config.protocol == Protocol::Resp2
+    }
+
+    /// Turns back. Nothing must be left to be written or read.
+    pub(crate) fn into_connection(self) -> Connection {
+        self.conn
+    }
+
+    /// Takes bytes that are to be written.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// The length of the frame at the front, if it is whole.
+    pub(crate) fn front(&mut self) -> Result<Option<usize>> {
+        let engine = self.engine();
+        if engine.input.len() == 0 {
+            return Ok(None);
+        }
+        Ok(engine.scanner.scan(engine.input.bytes())?)
+    }
+
+    /// Moves on behind the frame at the front, which stays where it is until the next [`traffic`](Listener::traffic).
+    pub(crate) fn pass(&mut self, n: usize) {
+        self.engine().input.consume(n);
+    }
+
+    /// The frame that was passed last.
+    pub(crate) fn passed(&mut self, n: usize) -> &[u8] {
+        let input = &self.engine().input;
+        &input.buf[input.start - n..input.start]
+    }
+
+    /// Keeps the frame that was passed last for those who ask for pushes.
+    pub(crate) fn keep_push(&mut self, n: usize) {
+        let push = self.passed(n).to_vec();
+        self.engine().keep_push(push);
+    }
+
+    pub(crate) fn next_push(&mut self) -> Option<Vec<u8>> {
+        self.engine().next_push()
+    }
+
+    /// Writes what the socket takes and reads what is there, without waiting. Says whether anything was read.
+    pub(crate) fn traffic(&mut self) -> Result<bool> {
+        self.write();
+        let engine = self.engine();
+        engine.input.make_room(usize::MAX);
+        match engine.stream.try_read(engine.input.room()) {
+            Ok(Some(0)) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection").into()),
+            Ok(Some(n)) => {
+                engine.arrived(n);
+                Ok(true)
+            }
+            Ok(None) => self.unwritable.take().map_or(Ok(false), |error| Err(error.into())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes what the socket takes at once.
+    pub(crate) fn write(&mut self) {
+        while self.written < self.out.len() && self.unwritable.is_none() {
+            let engine = self.conn.engine.get_mut();
+            match engine.stream.try_write(&self.out[self.written..]) {
+                Ok(Some(n)) => {
+                    engine.stats.writes += 1;
+                    engine.stats.bytes_written += n as u64;
+                    self.written += n;
+                }
+                Ok(None) => return,
+                Err(error) => self.unwritable = Some(error),
+            }
+        }
+        (self.out, self.written) = (Vec::new(), 0);
+    }
+
+    /// Waits for at most this long until there is traffic or word from another thread. May return early.
+    pub(crate) fn wait(&mut self, waker: &Waker, time: Option<Duration>) -> Result<()> {
+        let writing = !self.out.is_empty();
+        Ok(self.engine().stream.wait(waker, writing, time)?)
+    }
+
+    /// Waits for word from another thread alone.
+    pub(crate) fn pause(&self, waker: &Waker, time: Duration) -> Result<()> {
+        Ok(waker.wait(None, Some(time))?)
+    }
+
+    /// The connection is of no more use.
+    pub(crate) fn close(&mut self, cause: &Error) {
+        (self.out, self.written, self.unwritable) = (Vec::new(), 0, None);
+        let engine = self.engine();
+        events::lost(&engine.config, cause, 0, 0);
+        engine.link = Link::Broken;
+        engine.refresh_head();
+        engine.stream.close();
+        engine.input.start = engine.input.end;
+        engine.input.give_back();
+        engine.scanner = Scanner::new(false);
+    }
+
+    /// Connects again, in this time.
+    pub(crate) fn dial(&mut self, time: Duration) -> Result<()> {
+        let engine = self.engine();
+        let changed: Vec<_> = engine.changed.values().cloned().collect();
+        let fresh = Engine::connect(engine.redial_config(), time, &changed)?;
+        engine.adopt(fresh);
+        Ok(())
+    }
+}
