@@ -38,8 +38,8 @@
 //! | MULTI, EXEC, DISCARD | [`Connection::transaction`](crate::Connection::transaction) |
 //! | WATCH, UNWATCH | [`Connection::watch`](crate::Connection::watch), [`transact`](crate::Connection::transact) |
 //! | HELLO | [`Config`](crate::Config), when the connection is opened |
-//! | SUBSCRIBE, UNSUBSCRIBE, PSUBSCRIBE, PUNSUBSCRIBE, SSUBSCRIBE, SUNSUBSCRIBE | a type of their own, in a later version |
 //! | MONITOR | [`Monitor`](crate::Monitor) |
+//! | SUBSCRIBE, UNSUBSCRIBE, PSUBSCRIBE, PUNSUBSCRIBE, SSUBSCRIBE, SUNSUBSCRIBE | [`Subscriber`](crate::pubsub::Subscriber), also by [`Connection::into_subscriber`](crate::Connection::into_subscriber) |
 //! | CLIENT REPLY | [`Reply::detach`](crate::Reply::detach), or a [`Batch`](crate::Batch) |
 //! | SCRIPT DEBUG | `redis-cli --ldb`: a script no longer answers once |
 //! | RESET, QUIT | drop the connection, open another |
