@@ -1,0 +1,516 @@
+//! A subscriber on real servers.
+
+#![cfg(feature = "testing")]
+
+mod support;
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use redefer::pubsub::{Event, EventRef, Handlers, Message, Subscriber};
+use redefer::testing::Server;
+use redefer::{Config, Error, Reconnect, Result, prelude::*};
+use support::within;
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn open(server: &Server) -> Subscriber {
+    Subscriber::open(support::config(server)).unwrap()
+}
+
+/// Dials again at once, and often.
+fn again(server: &Server) -> Config {
+    let policy = Reconnect::backoff().first_delay(Duration::from_millis(1)).max_delay(Duration::from_millis(20));
+    support::config(server).reconnect(policy.attempts(1000))
+}
+
+#[track_caller]
+fn message(event: Result<Option<Event>>) -> Message {
+    match event {
+        Ok(Some(Event::Message(message))) => message,
+        other => panic!("not a message: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn text(event: Result<Option<Event>>) -> String {
+    message(event).payload_as().unwrap()
+}
+
+#[test]
+fn acknowledgements_say_how_many_subscriptions_there_are() -> Result<()> {
+    let server = support::server();
+    let subscriber = open(&server);
+    assert_eq!(subscriber.subscribe(["a", "b", "a"]).wait()?, 2);
+    assert_eq!(subscriber.psubscribe("a*").wait()?, 3);
+    assert_eq!(subscriber.ssubscribe("shard").wait()?, 1);
+    assert_eq!(subscriber.subscriptions(), 4);
+    assert_eq!(subscriber.unsubscribe("a").wait()?, 2);
+    assert_eq!(subscriber.unsubscribe("never").wait()?, 2);
+    assert_eq!(subscriber.punsubscribe("a*").wait()?, 1);
+    assert_eq!(subscriber.sunsubscribe("shard").wait()?, 0);
+    let (one, two) = (subscriber.subscribe("c"), subscriber.subscribe("d"));
+    assert_eq!(two.wait()?, 3);
+    assert_eq!(one.wait()?, 2);
+    assert_eq!(subscriber.unsubscribe_all().wait()?, 0);
+    assert_eq!(subscriber.unsubscribe_all().wait()?, 0);
+    assert_eq!(subscriber.subscriptions(), 0);
+    Ok(())
+}
+
+#[test]
+fn messages_come_with_channel_and_pattern_in_order() -> Result<()> {
+    let server = support::server();
+    let (subscriber, conn) = (open(&server), support::open(&server));
+    subscriber.subscribe("news").wait()?;
+    subscriber.psubscribe("n*").wait()?;
+    subscriber.ssubscribe("shard").wait()?;
+    assert_eq!(conn.publish("news", 7).wait()?, 2);
+    assert_eq!(conn.spublish("shard", [0_u8, 255]).wait()?, 1);
+    let first = message(subscriber.next());
+    assert_eq!((first.channel(), first.pattern(), first.payload_as::<i64>()?), (&b"news"[..], None, 7));
+    let second = message(subscriber.next());
+    assert_eq!((second.channel(), second.pattern(), second.payload()), (&b"news"[..], Some(&b"n*"[..]), &b"7"[..]));
+    assert!(!second.is_shard());
+    let third = message(subscriber.next());
+    assert!(third.is_shard());
+    assert_eq!((third.channel(), third.clone().into_payload()), (&b"shard"[..], vec![0, 255]));
+    assert!(third.payload_as::<String>().is_err());
+    assert!(subscriber.try_next()?.is_none());
+    assert!(subscriber.next_timeout(Duration::from_millis(1))?.is_none());
+    Ok(())
+}
+
+#[test]
+fn nothing_is_lost_around_acknowledgements_while_another_connection_publishes_at_full_speed() -> Result<()> {
+    const COUNT: u64 = 30_000;
+    let server = support::server();
+    let (subscriber, conn) = (open(&server), support::open(&server));
+    subscriber.subscribe("numbers").wait()?;
+    let publisher = thread::spawn(move || {
+        (0..COUNT).for_each(|n| conn.publish("numbers", n).detach());
+        conn.sync()
+    });
+    let mut expected = 0;
+    let mut round = 0_u64;
+    while expected < COUNT {
+        let others = [format!("a{round}"), format!("b{round}")];
+        assert_eq!(subscriber.subscribe(&others).wait()?, 3);
+        let pattern = subscriber.psubscribe("other.*");
+        let left = subscriber.unsubscribe(&others);
+        assert_eq!(subscriber.punsubscribe("other.*").wait()?, 1);
+        assert_eq!((pattern.wait()?, left.wait()?), (4, 2));
+        for _ in 0..1 + round % 100 {
+            let Some(event) = subscriber.try_next()? else { break };
+            assert_eq!(message(Ok(Some(event))).payload_as::<u64>()?, expected);
+            expected += 1;
+        }
+        round += 1;
+    }
+    publisher.join().unwrap()?;
+    assert!(subscriber.try_next()?.is_none());
+    Ok(())
+}
+
+#[test]
+fn a_connection_is_drained_listens_and_is_a_connection_again() -> Result<()> {
+    let server = support::server();
+    let conn = support::open(&server);
+    conn.set("list", "no list").detach();
+    conn.rpush("list", "one").detach();
+    let subscriber = conn.into_subscriber()?;
+    let other = support::open(&server);
+    assert_eq!(other.get::<String>("list").wait()?, "no list");
+    subscriber.subscribe(["a", "b"]).wait()?;
+    subscriber.psubscribe("*").wait()?;
+    subscriber.ssubscribe("s").wait()?;
+    for n in 0..10 {
+        other.publish("a", n).wait()?;
+    }
+    let (conn, rest) = subscriber.into_connection_and_rest()?;
+    let numbers: Vec<u64> =
+        rest.into_iter().filter_map(Event::into_message).map(|message| message.payload_as().unwrap()).collect();
+    assert_eq!(numbers, (0..20).map(|n| n / 2).collect::<Vec<_>>());
+    // The error of the RPUSH was nobody's yet.
+    assert_eq!(conn.sync().unwrap_err().code(), Some("WRONGTYPE"));
+    assert_eq!(other.publish("a", "nobody").wait()?, 0);
+    assert_eq!(conn.get::<String>("list").wait()?, "no list");
+
+    let subscriber = conn.into_subscriber()?;
+    subscriber.subscribe("a").wait()?;
+    other.publish("a", "dropped").wait()?;
+    let conn = subscriber.into_connection()?;
+    conn.set("key", "value").wait()?;
+    assert!(conn.into_subscriber()?.into_connection()?.get::<String>("key").wait()? == "value");
+    Ok(())
+}
+
+#[test]
+fn turning_back_is_possible_while_messages_keep_coming() -> Result<()> {
+    let server = support::server();
+    let (conn, stop) = (support::open(&server), AtomicBool::new(false));
+    let stop = &stop;
+    thread::scope(|scope| {
+        let publisher = scope.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                conn.publish("c", "message").detach();
+            }
+            conn.sync()
+        });
+        let mut own = support::open(&server);
+        for _ in 0..50 {
+            let subscriber = own.into_subscriber()?;
+            subscriber.subscribe(["c", "d"]).wait()?;
+            message(subscriber.next());
+            own = subscriber.into_connection()?;
+            own.ping().wait()?;
+        }
+        stop.store(true, Ordering::Relaxed);
+        publisher.join().unwrap()
+    })
+}
+
+#[test]
+fn a_forgotten_watch_is_refused() -> Result<()> {
+    let server = support::server();
+    let conn = support::open(&server);
+    std::mem::forget(conn.watch("key")?);
+    assert!(matches!(conn.into_subscriber(), Err(Error::Refused(_))));
+    Ok(())
+}
+
+#[test]
+fn an_empty_list_is_refused() -> Result<()> {
+    let server = support::server();
+    let subscriber = open(&server);
+    let none: [&str; 0] = [];
+    assert!(matches!(subscriber.subscribe(none).wait(), Err(Error::Argument(_))));
+    assert!(matches!(subscriber.unsubscribe(none).wait(), Err(Error::Argument(_))));
+    assert!(matches!(subscriber.handle().subscribe(none).wait(), Err(Error::Argument(_))));
+    assert_eq!(subscriber.subscribe("a").wait()?, 1);
+    Ok(())
+}
+
+#[test]
+fn a_refused_subscription_is_the_error_of_its_handle_and_of_nothing_else() -> Result<()> {
+    let server = support::server();
+    let conn = support::open(&server);
+    for ping in ["+ping", "-ping"] {
+        let rules = ["reset", "on", ">secret", "+@all", "allkeys", "resetchannels", "&open", "&open.*", ping];
+        conn.command::<()>("ACL", ("SETUSER", "reader", &rules[..])).wait()?;
+        let subscriber = Subscriber::open(support::config(&server).user("reader").password("secret"))?;
+        let good = subscriber.subscribe("open");
+        let bad = subscriber.subscribe(["open.a", "closed"]);
+        let other = subscriber.psubscribe("open.*");
+        let worse = subscriber.ssubscribe("closed");
+        assert_eq!(other.wait()?, 2, "{ping}");
+        assert_eq!(bad.wait().unwrap_err().code(), Some("NOPERM"));
+        assert_eq!(worse.wait().unwrap_err().code(), Some("NOPERM"));
+        assert_eq!(good.wait()?, 1);
+        // Nobody asks: whoever reads is told.
+        drop(subscriber.subscribe("closed"));
+        let answered = subscriber.subscribe("open.b");
+        conn.publish("open", "hello").wait()?;
+        let error = subscriber.next().unwrap_err();
+        assert_eq!(error.code(), Some("NOPERM"));
+        assert_eq!(text(subscriber.next()), "hello");
+        assert_eq!(answered.wait()?, 3);
+        subscriber.into_connection()?.set("key", "value").wait()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn another_thread_stops_a_blocked_iteration() -> Result<()> {
+    let server = support::server();
+    let conn = support::open(&server);
+    within(LONG, move || {
+        for config in [support::config(&server), support::unix_config(&server)] {
+            let subscriber = Subscriber::open(config)?;
+            subscriber.subscribe("c").wait()?;
+            for round in 0..100 {
+                let handle = subscriber.handle();
+                let stopper = thread::spawn(move || handle.stop());
+                assert!(subscriber.iter().next().is_none(), "{round}");
+                stopper.join().unwrap();
+            }
+            // The subscriber is as good as before.
+            conn.publish("c", "still here").wait()?;
+            assert_eq!(text(subscriber.next()), "still here");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_stop_comes_before_messages_and_loses_none() -> Result<()> {
+    let server = support::server();
+    let (subscriber, conn) = (open(&server), support::open(&server));
+    subscriber.subscribe("c").wait()?;
+    conn.publish("c", "one").wait()?;
+    subscriber.handle().stop();
+    subscriber.handle().stop();
+    assert!(subscriber.next()?.is_none());
+    assert_eq!(text(subscriber.next()), "one");
+    Ok(())
+}
+
+#[test]
+fn other_threads_subscribe_and_unsubscribe_while_one_reads() -> Result<()> {
+    const THREADS: usize = 4;
+    let server = support::server();
+    let subscriber = open(&server);
+    let config = support::config(&server);
+    within(LONG, move || {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (handle, config) = (subscriber.handle(), config.clone());
+                thread::spawn(move || {
+                    let conn = Connection::open(config)?;
+                    for round in 0..50 {
+                        let channel = format!("{thread}.{round}");
+                        assert!(handle.subscribe(&channel).wait()? >= 1);
+                        assert_eq!(conn.publish(&channel, "message").wait()?, 1);
+                        handle.unsubscribe(&channel).wait_timeout(LONG)?;
+                    }
+                    Ok::<_, Error>(())
+                })
+            })
+            .collect();
+        let handle = subscriber.handle();
+        let watcher = thread::spawn(move || {
+            let outcome = threads.into_iter().try_for_each(|thread| thread.join().unwrap());
+            handle.stop();
+            outcome
+        });
+        let mut count = 0;
+        for event in &subscriber {
+            assert_eq!(message(event.map(Some)).payload(), b"message");
+            count += 1;
+        }
+        watcher.join().unwrap()?;
+        assert_eq!((count, subscriber.subscriptions()), (THREADS * 50, 0));
+        Ok(())
+    })
+}
+
+#[test]
+fn requests_end_with_the_subscriber() -> Result<()> {
+    let server = support::server();
+    let subscriber = open(&server);
+    let handle = subscriber.handle();
+    let before = handle.subscribe("a");
+    drop(subscriber);
+    assert!(matches!(before.wait(), Err(Error::Refused(_))));
+    assert!(matches!(handle.psubscribe("a").wait(), Err(Error::Refused(_))));
+    assert!(matches!(handle.unsubscribe_all().wait(), Err(Error::Refused(_))));
+    handle.stop();
+    Ok(())
+}
+
+#[test]
+fn events_are_lent_and_what_the_closure_subscribes_to_is_done_on_the_way() -> Result<()> {
+    let server = support::server();
+    let (subscriber, conn) = (open(&server), support::open(&server));
+    subscriber.subscribe("rooms").wait()?;
+    conn.publish("rooms", "kitchen").wait()?;
+    let mut seen = Vec::new();
+    within(LONG, move || {
+        subscriber.for_each(|event| {
+            let EventRef::Message(message) = event else { panic!("{event:?}") };
+            seen.push(message.payload_as::<String>().unwrap());
+            if message.channel() == b"kitchen" {
+                return ControlFlow::Break(());
+            }
+            assert!(matches!(subscriber.subscribe(message.payload()).wait(), Err(Error::Refused(_))));
+            assert!(matches!(subscriber.try_next(), Err(Error::Refused(_))));
+            let handle = subscriber.handle();
+            let conn = Connection::open(support::config(&server)).unwrap();
+            thread::spawn(move || {
+                handle.subscribe("kitchen").wait().unwrap();
+                conn.publish("kitchen", "hello").wait().unwrap();
+            });
+            ControlFlow::Continue(())
+        })?;
+        assert_eq!(seen, ["kitchen", "hello"]);
+        Ok(())
+    })
+}
+
+#[test]
+fn handlers_take_what_is_theirs() -> Result<()> {
+    let server = support::server();
+    let (subscriber, conn) = (open(&server), support::open(&server));
+    subscriber.subscribe(["number", "other", "end"]).wait()?;
+    subscriber.psubscribe("text.*").wait()?;
+    for (channel, payload) in
+        [("number", "7"), ("text.a", "hello"), ("number", "seven"), ("other", "x"), ("number", "8"), ("end", "")]
+    {
+        conn.publish(channel, payload).wait()?;
+    }
+    let (mut numbers, mut texts, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
+    let handle = subscriber.handle();
+    let mut handlers = Handlers::new()
+        .on("number", |_, n: u64| numbers.push(n))
+        .on_pattern("text.*", |message, text: String| texts.push((message.channel().to_vec(), text)))
+        .on_error(|message, error| wrong.push((message.payload().to_vec(), error)))
+        .on("end", |_, _: String| handle.stop());
+    subscriber.run(&mut handlers)?;
+    assert_eq!(handlers.unhandled(), 1);
+    drop(handlers);
+    assert_eq!(numbers, [7, 8]);
+    assert_eq!(texts, [(b"text.a".to_vec(), "hello".to_owned())]);
+    assert_eq!(wrong.len(), 1);
+    assert!(matches!(&wrong[0], (payload, Error::UnexpectedReply(_)) if payload == b"seven"));
+
+    // Without a handler for errors they end the run, and nothing is lost by that.
+    conn.publish("number", "nine").wait()?;
+    conn.publish("other", "y").wait()?;
+    conn.publish("end", "").wait()?;
+    let (mut others, handle) = (0, subscriber.handle());
+    let mut handlers =
+        Handlers::new().on("number", |_, _: u64| {}).on("end", |_, _: String| handle.stop()).otherwise(|_| others += 1);
+    assert!(subscriber.run(&mut handlers).is_err());
+    subscriber.run(&mut handlers)?;
+    drop(handlers);
+    assert_eq!(others, 1);
+    Ok(())
+}
+
+#[test]
+fn messages_of_no_bytes_and_of_64_mib_come_whole() -> Result<()> {
+    let server = support::server_with([("client-output-buffer-limit", "pubsub 0 0 0")]);
+    let (subscriber, conn) = (open(&server), support::open(&server));
+    subscriber.subscribe("c").wait()?;
+    let large: Vec<u8> = (0..64 << 20).map(|n: u32| (n / 7) as u8).collect();
+    within(LONG, move || {
+        let publisher = thread::spawn(move || {
+            let replies = [conn.publish("c", ""), conn.publish("c", &large), conn.publish("c", "")];
+            replies.into_iter().try_for_each(|reply| reply.wait().map(drop))?;
+            Ok::<_, Error>(large)
+        });
+        assert_eq!(message(subscriber.next()).payload(), b"");
+        // While it comes, it is in the way of an acknowledgement.
+        subscriber.set_limit(1);
+        let handle = subscriber.handle();
+        let acknowledged = thread::spawn(move || handle.subscribe("d").wait());
+        let received = message(subscriber.next());
+        assert_eq!(message(subscriber.next()).payload(), b"");
+        let large = publisher.join().unwrap()?;
+        assert!(received.into_payload() == large);
+        while !acknowledged.is_finished() {
+            assert!(subscriber.next_timeout(Duration::from_millis(1))?.is_none());
+        }
+        assert_eq!(acknowledged.join().unwrap()?, 2);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_wait_behind_more_messages_than_are_kept_is_refused_and_loses_none() -> Result<()> {
+    let server = support::server();
+    let (subscriber, conn) = (open(&server), support::open(&server));
+    subscriber.set_limit(1000);
+    subscriber.subscribe("c").wait()?;
+    for n in 0..100 {
+        conn.publish("c", format!("{n:0100}")).wait()?;
+    }
+    assert!(matches!(subscriber.subscribe("d").wait(), Err(Error::Refused(_))));
+    for n in 0..100 {
+        assert_eq!(message(subscriber.next()).payload_as::<String>()?, format!("{n:0100}"));
+    }
+    assert_eq!(subscriber.subscribe("e").wait()?, 3);
+    Ok(())
+}
+
+#[test]
+fn a_slow_reader_that_is_disconnected_reads_what_has_come_and_then_the_error() -> Result<()> {
+    let server = support::server_with([("client-output-buffer-limit", "pubsub 1mb 0 0")]);
+    let (subscriber, conn) = (open(&server), support::open(&server));
+    subscriber.subscribe("c").wait()?;
+    let mut sent = 0_u64;
+    while conn.publish("c", format!("{sent:050000}")).wait()? == 1 {
+        sent += 1;
+    }
+    let mut seen = 0;
+    for event in &subscriber {
+        match event {
+            Ok(Event::Message(message)) => {
+                assert_eq!(message.payload_as::<String>()?, format!("{seen:050000}"));
+                seen += 1;
+            }
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => assert!(matches!(error, Error::ConnectionLost(_)), "{error:?}"),
+        }
+    }
+    assert!(seen <= sent + 1);
+    assert!(subscriber.is_broken());
+    assert!(matches!(subscriber.subscribe("d").wait(), Err(Error::ConnectionLost(_))));
+    assert!(matches!(subscriber.try_next(), Err(Error::ConnectionLost(_))));
+    assert!(subscriber.into_connection().is_err());
+    Ok(())
+}
+
+#[test]
+fn a_server_that_is_killed_and_restarted_leaves_a_gap_that_is_told() -> Result<()> {
+    let server = support::server();
+    let subscriber = Subscriber::open(again(&server))?;
+    subscriber.subscribe(["a", "b"]).wait()?;
+    subscriber.psubscribe("p.*").wait()?;
+    subscriber.ssubscribe(["s"]).wait()?;
+    subscriber.unsubscribe("b").wait()?;
+    for _ in 0..3 {
+        server.kill();
+        server.restart()?;
+        let Some(Event::Reconnected(gap)) = subscriber.next()? else { panic!("no gap") };
+        assert_eq!(gap.restored(), 3);
+        assert!(matches!(gap.cause(), Error::Io(_)), "{gap:?}");
+        // Behind everything that is restored.
+        assert_eq!(subscriber.subscribe("c").wait()?, 3);
+        let conn = support::open(&server);
+        assert_eq!(conn.publish("a", "one").wait()?, 1);
+        assert_eq!(conn.publish("b", "nobody").wait()?, 0);
+        assert_eq!(conn.publish("p.x", "two").wait()?, 1);
+        assert_eq!(conn.spublish("s", "three").wait()?, 1);
+        assert_eq!(
+            [text(subscriber.next()), text(subscriber.next()), text(subscriber.next())],
+            ["one", "two", "three"]
+        );
+        subscriber.unsubscribe("c").wait()?;
+    }
+    let conn = subscriber.into_connection()?;
+    conn.set("key", "value").wait()?;
+    Ok(())
+}
+
+#[test]
+fn a_server_that_stays_away_ends_the_subscriber_and_a_stop_ends_the_wait_for_it() -> Result<()> {
+    let server = support::server();
+    let patient = Reconnect::backoff().first_delay(LONG * 10).max_delay(LONG * 10);
+    let stopped = Subscriber::open(support::config(&server).reconnect(patient))?;
+    let few = Reconnect::backoff().attempts(3).first_delay(Duration::from_millis(1));
+    let broken = Subscriber::open(support::config(&server).reconnect(few))?;
+    server.kill();
+    within(LONG, move || {
+        assert!(matches!(broken.next(), Err(Error::ConnectionLost(_))));
+        assert!(broken.is_broken());
+        let handle = stopped.handle();
+        let stopper = thread::spawn(move || handle.stop());
+        assert!(stopped.next()?.is_none());
+        stopper.join().unwrap();
+        assert!(!stopped.is_broken());
+        Ok(())
+    })
+}
+
+#[test]
+fn a_dropped_subscriber_is_gone_from_the_server() -> Result<()> {
+    let server = support::server();
+    let (subscriber, conn) = (open(&server), support::open(&server));
+    subscriber.subscribe("c").wait()?;
+    conn.publish("c", vec![b'x'; 1 << 20]).wait()?;
+    drop(subscriber);
+    support::until("nobody is subscribed", || Ok(conn.publish("c", "x").wait()? == 0))
+}
