@@ -76,6 +76,11 @@ impl Listener {
         self.out.extend_from_slice(bytes);
     }
 
+    /// Notes an error that nobody has seen.
+    pub(crate) fn account_for(&mut self, error: Error) {
+        self.engine().unseen_anywhere(error);
+    }
+
     /// The length of the frame at the front, if it is whole.
     pub(crate) fn front(&mut self) -> Result<Option<usize>> {
         let engine = self.engine();

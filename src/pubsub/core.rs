@@ -537,20 +537,22 @@ impl Core {
 
     // Turning back.
 
-    /// Unsubscribes from everything and turns back into a connection, with what was not read if it is wanted.
+    /// Unsubscribes from everything and turns back into a connection, with what was not read if it is wanted. Nobody can ask
+    /// for anything any more.
     pub(super) fn into_connection(mut self, shared: &Shared, discard: bool) -> Result<(Connection, Vec<Event>)> {
         self.discard = discard;
         self.limit = usize::MAX;
         let (ticket, promises) = Ticket::new(Kind::ALL.len());
-        self.hear(shared);
         self.grant(Wish::None(promises));
         let patience = Patience::of(self.timeout());
         self.settle(shared, &ticket, patience)?;
-        // Nothing was asked for behind it that is not answered, or it would be subscribed to.
-        if self.subscriptions() > 0 || !self.pending.is_empty() {
-            return Err(Error::Refused("another thread has subscribed to something meanwhile"));
+        let mut rest = Vec::new();
+        for kept in self.kept {
+            match kept {
+                Ok(event) => rest.push(event),
+                Err(error) => self.line.account_for(error),
+            }
         }
-        let kept = self.kept.into_iter().collect::<Result<Vec<Event>>>()?;
-        Ok((self.line.into_connection(), kept))
+        Ok((self.line.into_connection(), rest))
     }
 }

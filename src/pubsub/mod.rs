@@ -332,7 +332,9 @@ impl Subscriber {
     }
 
     /// Unsubscribes from everything, and turns back into a connection for commands. Messages that were not read are dropped:
-    /// [`into_connection_and_rest`](Subscriber::into_connection_and_rest) gives them back.
+    /// [`into_connection_and_rest`](Subscriber::into_connection_and_rest) gives them back. The error of an (un)subscribe that
+    /// nobody has seen goes to the [account](Connection::sync) of the connection; requests of other threads that were not sent
+    /// become errors.
     ///
     /// # Errors
     ///
@@ -340,6 +342,7 @@ impl Subscriber {
     /// it is closed then.
     pub fn into_connection(self) -> Result<Connection> {
         let Subscriber { core, keeper } = self;
+        keeper.0.close();
         Ok(core.into_inner().into_connection(&keeper.0, true)?.0)
     }
 
@@ -347,9 +350,10 @@ impl Subscriber {
     ///
     /// # Errors
     ///
-    /// As [`into_connection`](Subscriber::into_connection), and the error of an (un)subscribe that nobody has seen.
+    /// As [`into_connection`](Subscriber::into_connection).
     pub fn into_connection_and_rest(self) -> Result<(Connection, Vec<Event>)> {
         let Subscriber { core, keeper } = self;
+        keeper.0.close();
         core.into_inner().into_connection(&keeper.0, false)
     }
 
@@ -448,5 +452,41 @@ impl Subscribed<'_> {
 impl fmt::Debug for Subscribed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Subscribed").field("is_acknowledged", &self.hold.ticket.is_fulfilled()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subscriber_goes_to_one_thread_and_its_handles_to_many() {
+        fn is_send<T: Send>() {}
+        fn is_shared<T: Send + Sync + Clone>() {}
+        is_send::<Subscriber>();
+        is_send::<Requested>();
+        is_send::<Handlers<'_>>();
+        is_shared::<SubscriberHandle>();
+        is_shared::<Message>();
+        is_shared::<Event>();
+    }
+
+    #[test]
+    fn an_outcome_is_told_once_and_an_error_that_nobody_asks_for_comes_back() {
+        let (ticket, mut promises) = Ticket::new(2);
+        assert!(promises.remove(0).fulfil(Err(Error::Nil)).is_none());
+        assert!(ticket.outcome().is_none());
+        assert!(promises.remove(0).fulfil(Ok(1)).is_none());
+        assert!(matches!(ticket.outcome(), Some(Err(Error::Nil))));
+        assert!(ticket.abandon().is_none());
+
+        let (ticket, promises) = Ticket::new(1);
+        assert!(ticket.abandon().is_none());
+        let unseen: Vec<Error> = promises.into_iter().filter_map(|promise| promise.fulfil(Err(Error::Nil))).collect();
+        assert!(matches!(unseen[..], [Error::Nil]));
+
+        let (ticket, promises) = Ticket::new(1);
+        drop(promises);
+        assert!(matches!(ticket.wait(None), Some(Err(Error::Refused(_)))));
     }
 }

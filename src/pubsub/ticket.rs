@@ -178,7 +178,8 @@ impl Shared {
         self.stopped.load(Ordering::Acquire) && self.stopped.swap(false, Ordering::AcqRel)
     }
 
-    fn close(&self) {
+    /// Nothing is taken in any more, and what was asked for and not sent will not be.
+    pub(super) fn close(&self) {
         let inbox = {
             let mut inbox = lock(&self.inbox);
             inbox.closed = true;
