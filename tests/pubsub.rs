@@ -506,6 +506,20 @@ fn a_server_that_stays_away_ends_the_subscriber_and_a_stop_ends_the_wait_for_it(
 }
 
 #[test]
+fn an_error_that_nobody_has_seen_goes_back_with_the_connection() -> Result<()> {
+    let server = support::server();
+    let rules = ["on", ">secret", "+@all", "allkeys", "resetchannels", "&open"];
+    support::open(&server).command::<()>("ACL", ("SETUSER", "reader", &rules[..])).wait()?;
+    let subscriber = Subscriber::open(support::config(&server).user("reader").password("secret"))?;
+    drop(subscriber.subscribe("closed"));
+    let asked = subscriber.handle().subscribe("open");
+    let conn = subscriber.into_connection()?;
+    assert!(matches!(asked.wait(), Err(Error::Refused(_))));
+    assert_eq!(conn.sync().unwrap_err().code(), Some("NOPERM"));
+    conn.set("key", "value").wait()
+}
+
+#[test]
 fn a_dropped_subscriber_is_gone_from_the_server() -> Result<()> {
     let server = support::server();
     let (subscriber, conn) = (open(&server), support::open(&server));
@@ -513,4 +527,40 @@ fn a_dropped_subscriber_is_gone_from_the_server() -> Result<()> {
     conn.publish("c", vec![b'x'; 1 << 20]).wait()?;
     drop(subscriber);
     support::until("nobody is subscribed", || Ok(conn.publish("c", "x").wait()? == 0))
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn with_tls_too_only_the_reader_touches_the_socket() -> Result<()> {
+    use redefer::TlsConfig;
+    use support::tls::{Authority, TlsServer};
+
+    let authority = Authority::new("an authority");
+    let identity = authority.issue(&["127.0.0.1"]);
+    for server in TlsServer::all(&identity, None) {
+        let config = support::config_for(&format!("redis://127.0.0.1:{}", server.tls_port));
+        let config = config.tls(TlsConfig::new().root_certificates(&authority.pem));
+        let subscriber = Subscriber::open(config)?;
+        let conn = support::open(&server);
+        within(LONG, move || {
+            let handle = subscriber.handle();
+            let talker = thread::spawn(move || {
+                handle.subscribe("c").wait()?;
+                for n in 0..1000 {
+                    conn.publish("c", format!("{n:01000}")).detach();
+                }
+                conn.sync()?;
+                assert_eq!(handle.psubscribe("p*").wait()?, 2);
+                conn.publish("c", "end").wait()?;
+                Ok::<_, Error>(server)
+            });
+            for n in 0..1000 {
+                assert_eq!(text(subscriber.next()), format!("{n:01000}"));
+            }
+            assert_eq!(text(subscriber.next()), "end");
+            let _server = talker.join().unwrap()?;
+            subscriber.into_connection()?.ping().wait()
+        })?;
+    }
+    Ok(())
 }
