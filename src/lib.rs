@@ -38,6 +38,9 @@ pub use connection::{Config, Connection, Credentials, IntoConfig, Protocol, Reco
 pub use error::{BatchError, ConnectionLost, Error, Result, Sent, ServerError, UnexpectedReply, WaitError};
 pub use idempotent::Idempotent;
 pub use monitor::{Monitor, MonitorClient, MonitorEntry};
+#[cfg(feature = "r2d2")]
+pub use pool::Pool;
+pub use pubsub::Subscriber;
 pub use reply::{MultiBulk, Queued, Reply};
 pub use script::{Script, ScriptReply};
 pub use transaction::{Handles, Transaction, Watch};
