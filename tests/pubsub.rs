@@ -506,6 +506,39 @@ fn a_server_that_stays_away_ends_the_subscriber_and_a_stop_ends_the_wait_for_it(
 }
 
 #[test]
+fn a_slot_that_leaves_its_node_takes_its_shard_channels_with_it() -> Result<()> {
+    let server = support::server_with([("cluster-enabled", "yes"), ("cluster-require-full-coverage", "no")]);
+    let conn = support::open(&server);
+    conn.command::<()>("CLUSTER", ("ADDSLOTSRANGE", 0, 16383)).wait()?;
+    support::until("the node is a cluster", || Ok(conn.spublish("{a}", "nobody").wait().is_ok()))?;
+    let subscriber = open(&server);
+    assert_eq!(subscriber.ssubscribe(["{a}1", "{a}2"]).wait()?, 2);
+    // Another slot.
+    assert_eq!(subscriber.ssubscribe(["{a}1", "{b}1"]).wait().unwrap_err().code(), Some("CROSSSLOT"));
+    assert_eq!(subscriber.ssubscribe("{b}1").wait()?, 3);
+    let slot: i64 = conn.command("CLUSTER", ("KEYSLOT", "{a}")).wait()?;
+    conn.command::<()>("CLUSTER", ("DELSLOTS", slot)).wait()?;
+    let mut gone = Vec::new();
+    within(LONG, move || {
+        while gone.len() < 2 {
+            match subscriber.next()? {
+                Some(Event::ShardUnsubscribed(channel)) => gone.push(channel),
+                other => panic!("{other:?}"),
+            }
+        }
+        gone.sort();
+        assert_eq!(gone, [b"{a}1", b"{a}2"]);
+        assert_eq!(subscriber.subscriptions(), 1);
+        // In step all the same.
+        assert!(subscriber.ssubscribe("{a}1").wait().is_err());
+        assert_eq!(subscriber.subscribe("c").wait()?, 1);
+        assert_eq!(conn.spublish("{b}1", "still here").wait()?, 1);
+        assert_eq!(text(subscriber.next()), "still here");
+        subscriber.into_connection()?.ping().wait()
+    })
+}
+
+#[test]
 fn an_error_that_nobody_has_seen_goes_back_with_the_connection() -> Result<()> {
     let server = support::server();
     let rules = ["on", ">secret", "+@all", "allkeys", "resetchannels", "&open"];
