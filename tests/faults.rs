@@ -972,7 +972,8 @@ impl<'c> Client<'c, '_> {
     }
 
     fn watch(&mut self) {
-        let key = self.key('w');
+        // One of its own each time: what is done about a watch that failed must not touch a commit that is still on its way.
+        let key = format!("{}x{}", self.number, self.run.calls.calls.len());
         let watch = match self.conn.watch(&key) {
             Ok(watch) => watch,
             Err(error) => {

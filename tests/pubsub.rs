@@ -597,3 +597,32 @@ fn with_tls_too_only_the_reader_touches_the_socket() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn requests_of_one_thread_are_sent_in_their_order() -> Result<()> {
+    let server = support::server();
+    let subscriber = Subscriber::open(support::config(&server))?;
+    let handle = subscriber.handle();
+    drop(handle.subscribe("x"));
+    subscriber.unsubscribe("x").wait()?;
+    drop(handle.subscribe(["y", "z"]));
+    subscriber.unsubscribe_all().wait()?;
+    assert_eq!(subscriber.subscriptions(), 0);
+    Ok(())
+}
+
+#[test]
+fn a_connection_that_has_turned_back_takes_no_requests_any_more() -> Result<()> {
+    let server = support::server();
+    let subscriber = Subscriber::open(support::config(&server))?;
+    let handle = subscriber.handle();
+    // Nobody has read since, and so nobody has heard of it.
+    drop(handle.subscribe("x"));
+    let conn = subscriber.into_connection()?;
+    assert!(matches!(handle.subscribe("y").wait(), Err(Error::Refused(_))));
+    conn.set("key", "value").wait()?;
+    assert_eq!(conn.get::<String>("key").wait()?, "value");
+    let channels: Vec<String> = conn.command("PUBSUB", "CHANNELS").wait()?;
+    assert_eq!((channels, conn.outstanding()), (vec![], 0));
+    Ok(())
+}

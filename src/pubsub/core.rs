@@ -27,6 +27,9 @@ const FULL: Error = Error::Refused(
     "too many messages have come before the acknowledgement: read them first, and it will be noted on the way",
 );
 
+/// How often is read before the clock is looked at.
+const READS: u32 = 16;
+
 /// How long a read may wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Patience {
@@ -130,6 +133,8 @@ pub(super) struct Core {
     link: Link,
     /// Something has come on this connection.
     fruitful: bool,
+    /// How often has been read for what is asked for now.
+    reads: u32,
     /// How many connections before this one, in a row, were of no use.
     failed: u32,
     /// What the server has acknowledged, by kind.
@@ -152,6 +157,7 @@ impl Core {
             link: Link::Up,
             // The first connection may not have been used yet.
             fruitful: true,
+            reads: 0,
             failed: 0,
             subscribed: Default::default(),
             pending: VecDeque::new(),
@@ -253,11 +259,13 @@ impl Core {
 
     /// What comes next, in as much time.
     pub(super) fn next(&mut self, shared: &Shared, patience: Patience) -> Result<Next> {
+        self.reads = 0;
         loop {
+            // In this order: a stop behind the hearing wakes the wait below, and one before it is found here.
+            self.hear(shared);
             if shared.take_stop() {
                 return Ok(Next::Stopped);
             }
-            self.hear(shared);
             if let Some(kept) = self.kept.pop_front() {
                 let event = kept?;
                 self.kept_bytes = self.kept_bytes.saturating_sub(event.size());
@@ -281,6 +289,7 @@ impl Core {
 
     /// Waits for what a ticket has come to. Messages that come before are kept.
     pub(super) fn settle(&mut self, shared: &Shared, ticket: &Ticket, patience: Patience) -> Result<u64> {
+        self.reads = 0;
         loop {
             self.hear(shared);
             if let Some(outcome) = ticket.outcome() {
@@ -326,11 +335,11 @@ impl Core {
     }
 
     /// Does what other threads have asked for.
-    fn hear(&mut self, shared: &Shared) {
+    pub(super) fn hear(&mut self, shared: &Shared) {
         if shared.waker.heard() {
-            let inbox = shared.take();
-            self.kept.extend(inbox.unseen.into_iter().map(Err));
-            for wish in inbox.wishes {
+            let (wishes, unseen) = shared.take();
+            self.kept.extend(unseen.into_iter().map(Err));
+            for wish in wishes {
                 self.grant(wish);
             }
         }
@@ -344,7 +353,12 @@ impl Core {
             Link::Up => {}
         }
         let waited = match self.line.traffic() {
-            Ok(true) => return Ok(true),
+            Ok(true) => {
+                // What comes without end must not outlast the time there is.
+                self.reads += 1;
+                let endless = matches!(patience, Patience::Endless);
+                return Ok(endless || self.reads < READS || patience.left().is_some());
+            }
             Ok(false) => match patience.left() {
                 None => return Ok(false),
                 Some(left) => self.line.wait(&shared.waker, left),
@@ -546,6 +560,10 @@ impl Core {
         self.grant(Wish::None(promises));
         let patience = Patience::of(self.timeout());
         self.settle(shared, &ticket, patience)?;
+        if !self.pending.is_empty() {
+            // Whatever its reply is, it must not be that of a command of the connection.
+            return Err(Error::Refused("a subscription is on its way: the connection is closed"));
+        }
         let mut rest = Vec::new();
         for kept in self.kept {
             match kept {

@@ -200,7 +200,11 @@ impl Subscriber {
 
     fn hand(&self, wish: Wish) {
         match self.core() {
-            Ok(mut core) => core.grant(wish),
+            Ok(mut core) => {
+                // What was asked for before comes first.
+                core.hear(&self.keeper.0);
+                core.grant(wish);
+            }
             // In the middle of a `for_each`: done on its way to the next event.
             Err(_) => self.keeper.0.ask(wish),
         }

@@ -163,8 +163,10 @@ impl Shared {
         }
     }
 
-    pub(super) fn take(&self) -> Inbox {
-        std::mem::take(&mut *lock(&self.inbox))
+    /// What has been left. A closed inbox stays closed.
+    pub(super) fn take(&self) -> (Vec<Wish>, Vec<Error>) {
+        let mut inbox = lock(&self.inbox);
+        (std::mem::take(&mut inbox.wishes), std::mem::take(&mut inbox.unseen))
     }
 
     pub(super) fn stop(&self) {
