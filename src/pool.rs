@@ -30,7 +30,7 @@ use std::io;
 use std::ops::Deref;
 use std::time::Duration;
 
-use crate::connection::{Config, Connection, IntoConfig};
+use crate::connection::{Config, Connection, IntoConfig, LONGEST};
 use crate::error::{Error, Result};
 
 /// Opens connections for a pool of the [`r2d2`] crate, and looks after them.
@@ -140,6 +140,11 @@ impl fmt::Debug for Pool {
     }
 }
 
+/// A time that the pool can add to now, and that is not none.
+fn bounded(time: Duration) -> Duration {
+    time.clamp(Duration::from_millis(1), LONGEST)
+}
+
 fn timed_out(error: r2d2::Error) -> Error {
     io::Error::new(io::ErrorKind::TimedOut, format!("no connection of the pool: {error}")).into()
 }
@@ -169,19 +174,19 @@ impl<C: IntoConfig> PoolBuilder<C> {
 
     /// How long [`get`](Pool::get) waits for a connection. Defaults to 30 s.
     pub fn checkout_timeout(mut self, time: Duration) -> Self {
-        self.pool = self.pool.connection_timeout(time.max(Duration::from_millis(1)));
+        self.pool = self.pool.connection_timeout(bounded(time));
         self
     }
 
     /// After how long a connection that nobody takes is closed; `None` is never. Defaults to 10 minutes.
     pub fn idle_timeout(mut self, time: impl Into<Option<Duration>>) -> Self {
-        self.pool = self.pool.idle_timeout(time.into().map(|time| time.max(Duration::from_millis(1))));
+        self.pool = self.pool.idle_timeout(time.into().map(bounded));
         self
     }
 
     /// How old a connection may become; `None` is no limit. Defaults to 30 minutes.
     pub fn max_lifetime(mut self, time: impl Into<Option<Duration>>) -> Self {
-        self.pool = self.pool.max_lifetime(time.into().map(|time| time.max(Duration::from_millis(1))));
+        self.pool = self.pool.max_lifetime(time.into().map(bounded));
         self
     }
 

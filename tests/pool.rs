@@ -194,3 +194,11 @@ fn an_empty_pool_says_so_when_the_time_is_over() -> Result<()> {
     assert!(matches!(Pool::open(config), Err(Error::Io(_))));
     Ok(())
 }
+
+#[test]
+fn times_without_end_are_taken() -> Result<()> {
+    let server = support::server();
+    let pool = Pool::builder(support::config(&server)).max_size(1).checkout_timeout(Duration::MAX);
+    let pool = pool.idle_timeout(Duration::MAX).max_lifetime(Duration::MAX).build()?;
+    pool.get()?.set("key", "value").wait()
+}

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The longest timeout, a hundred years: a point in time that far off can be computed on every platform.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+pub(crate) const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// What operating systems take as the idle time before the first keep-alive probe.
 const KEEPALIVE_SHORTEST: Duration = Duration::from_secs(1);

@@ -38,6 +38,8 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 
 pub(crate) use bulk::Fed;
+#[cfg(feature = "r2d2")]
+pub(crate) use config::LONGEST;
 pub use config::{Config, Credentials, IntoConfig, Protocol, SendWhen};
 pub(crate) use deadline::Deadline;
 pub(crate) use elements::{Begun, Rest};

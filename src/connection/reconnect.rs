@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Link;
+use super::config::LONGEST;
 use super::deadline::Deadline;
 use super::engine::Engine;
 use super::events;
@@ -91,14 +92,15 @@ impl Reconnect {
     /// The longest delay before the second attempt; before later ones it doubles.
     #[must_use]
     pub fn first_delay(mut self, delay: Duration) -> Self {
-        self.first_delay = delay;
+        self.first_delay = delay.min(LONGEST);
         self
     }
 
-    /// The longest delay before any attempt, and how long a connection rests after the last one.
+    /// The longest delay before any attempt, and how long a connection rests after the last one. More than a hundred years is
+    /// taken as a hundred years.
     #[must_use]
     pub fn max_delay(mut self, delay: Duration) -> Self {
-        self.max_delay = delay;
+        self.max_delay = delay.min(LONGEST);
         self
     }
 
@@ -324,6 +326,15 @@ pub(crate) fn is_hopeless(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_delay_without_end_is_a_point_in_time() {
+        let policy = Reconnect::backoff().first_delay(Duration::MAX).max_delay(Duration::MAX);
+        for failed in [0, 1, 8, u32::MAX] {
+            let down = Down::new(Error::Timeout, failed, &policy);
+            assert_eq!(down.not_before.is_some(), failed > 0);
+        }
+    }
 
     #[test]
     fn delays_double_up_to_the_longest_and_are_shortened_by_up_to_half() {
