@@ -297,7 +297,7 @@ impl Engine {
         kept
     }
 
-    /// Notes that the command just issued, whose encoding begins at `start` of the write buffer, may be sent again.
+    /// Notes that the command just issued, of which these are the bytes, may be sent again.
     pub(super) fn note_idempotent(&mut self, place: u64, bytes: Vec<u8>) {
         self.forget_answered();
         self.idempotent.push_back(Idempotent { place, bytes, resends: RESENDS });
