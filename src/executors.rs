@@ -30,6 +30,9 @@ macro_rules! on_all {
 
 on_all!(&Connection, &Batch<'_>, &Transaction<'_>, Idempotent<'_>);
 
+#[cfg(feature = "cache")]
+on_all!(&crate::cache::Cached, crate::cache::OptedIn<'_>);
+
 // What needs the connection for itself, or changes it.
 impl ScanCommands for &Connection {}
 impl SessionCommands for &Connection {}

@@ -5,6 +5,8 @@
 
 pub mod args;
 mod batch;
+#[cfg(feature = "cache")]
+pub mod cache;
 pub mod commands;
 #[cfg(doctest)]
 mod compile_fail;
@@ -32,6 +34,8 @@ mod values;
 
 pub use args::{Arg, ToArg, ToArgs, ToPairs};
 pub use batch::Batch;
+#[cfg(feature = "cache")]
+pub use cache::Cached;
 #[cfg(feature = "tls")]
 pub use connection::TlsConfig;
 pub use connection::{Config, Connection, Credentials, IntoConfig, Protocol, Reconnect, SendWhen, Stats};

@@ -328,7 +328,8 @@ impl<'c> Transaction<'c> {
 
     fn queue_named(&self, name: &str, arguments: impl ToArgs) -> u64 {
         let encoded = Encoded::named(name, arguments);
-        self.queue(encoded.and_then(|encoded| match encoded.effect() {
+        let admitted = encoded.and_then(|encoded| self.conn.admit(&encoded).map(|()| encoded));
+        self.queue(admitted.and_then(|encoded| match encoded.effect() {
             // In a transaction nothing blocks.
             Effect::Ordinary | Effect::Blocking(_) => Ok(encoded),
             Effect::Refused(why) => Err(Error::Refused(why)),

@@ -69,7 +69,7 @@ impl<'a> ArgWriter<'a> {
     }
 
     /// A writer that also notes where in `buf` each key stands.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the cluster will route by the keys"))]
+    #[cfg(test)]
     pub(crate) fn noting_keys(buf: &'a mut Vec<u8>, pos: usize, keys: &'a mut Vec<Range<usize>>) -> Self {
         ArgWriter { keys: Some(keys), ..ArgWriter::new(buf, pos) }
     }
@@ -186,8 +186,16 @@ pub(crate) struct Gathered {
 ///
 /// When one of them has failed or is too long to be sent.
 pub(crate) fn gather(write: impl FnOnce(&mut ArgWriter<'_>)) -> Result<Gathered> {
+    gather_noting(None, write)
+}
+
+/// The same, which also notes where in its bytes each key stands, if there is room for that.
+pub(crate) fn gather_noting(
+    keys: Option<&mut Vec<Range<usize>>>,
+    write: impl FnOnce(&mut ArgWriter<'_>),
+) -> Result<Gathered> {
     let (mut bytes, mut failure) = (Vec::new(), None);
-    let mut out = ArgWriter { failure: Some(&mut failure), ..ArgWriter::new(&mut bytes, 0) };
+    let mut out = ArgWriter { failure: Some(&mut failure), keys, ..ArgWriter::new(&mut bytes, 0) };
     write(&mut out);
     let (end, count) = (out.end(), out.count);
     match end {

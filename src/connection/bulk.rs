@@ -104,6 +104,7 @@ impl Engine {
         let place = match self.resolve(handle, &mut deadline) {
             Ok(Resolved::Place(place)) => Ok(place),
             Ok(Resolved::Committed) => Err(UnexpectedReply::new("a string", "a status").into()),
+            Ok(Resolved::Answered(reply)) => return copy_whole(&reply, to),
             Err(WaitError::Failed(error)) => Err(error),
             Err(WaitError::Timeout(())) => {
                 self.detach(handle);
@@ -130,22 +131,20 @@ impl Engine {
             }
         }
         // No string, or one that is in memory already.
-        let value = match self.arrive(place, &mut deadline) {
+        match self.arrive(place, &mut deadline) {
             Ok(Arrived::Head(n)) => {
                 let start = self.input.start;
                 self.pass(n);
-                resp::frame(&self.input.buf[start..start + n]).map(Vec::<u8>::from_reply)
+                copy_whole(&self.input.buf[start..start + n], to)
             }
-            Ok(Arrived::Stored(frame)) => resp::frame(&frame).map(Vec::<u8>::from_reply),
-            Err(WaitError::Failed(error)) => return Err(error),
+            Ok(Arrived::Stored(frame)) => copy_whole(&frame, to),
+            Ok(Arrived::Answered(frame)) => copy_whole(&frame, to),
+            Err(WaitError::Failed(error)) => Err(error),
             Err(WaitError::Timeout(())) => {
                 self.detach(place);
-                return Err(Error::Timeout);
+                Err(Error::Timeout)
             }
-        };
-        let value = value.unwrap_or_else(|| Err(UnexpectedReply::new("a string", "something else").into()))?;
-        to.write_all(&value).map_err(Error::custom)?;
-        Ok(value.len() as u64)
+        }
     }
 
     /// The length of the header of the string that is the reply of this place, and the length of the string. `None`: it is
@@ -160,7 +159,7 @@ impl Engine {
             }
             if self.clear_streaming()? {
                 match self.front()? {
-                    Some(b'$') => {
+                    Some(b'$') if !self.caching.wants(place) => {
                         if let Some(end) = memchr::memchr(b'\n', self.input.bytes()) {
                             // If a wait that was given up has looked at it as a whole, that does not matter any more.
                             self.scanner.reset();
@@ -279,4 +278,12 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Copies the string that a whole frame is.
+fn copy_whole(frame: &[u8], to: &mut dyn Write) -> Result<u64> {
+    let value = resp::frame(frame).map(Vec::<u8>::from_reply);
+    let value = value.unwrap_or_else(|| Err(UnexpectedReply::new("a string", "something else").into()))?;
+    to.write_all(&value).map_err(Error::custom)?;
+    Ok(value.len() as u64)
 }

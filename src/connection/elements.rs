@@ -73,6 +73,7 @@ impl Engine {
         let place = match self.resolve(place, deadline)? {
             Resolved::Place(place) => place,
             Resolved::Committed => return Err(unexpected("a status").into()),
+            Resolved::Answered(reply) => return Ok((place, begun(&reply)?)),
         };
         while place >= self.next && !self.is_lost(place) {
             let deadline = self.deadline(place, deadline);
@@ -93,6 +94,7 @@ impl Engine {
                 Ok((place, begun?))
             }
             Arrived::Stored(frame) => Ok((place, begun(&frame)?)),
+            Arrived::Answered(frame) => Ok((place, begun(&frame)?)),
         }
     }
 
@@ -106,7 +108,9 @@ impl Engine {
             }
             if self.clear_streaming()? {
                 match self.front()? {
-                    Some(b'*' | b'~' | b'%') if self.input.bytes().get(1) != Some(&b'-') => {
+                    Some(b'*' | b'~' | b'%')
+                        if self.input.bytes().get(1) != Some(&b'-') && !self.caching.wants(place) =>
+                    {
                         // If a wait that was given up has looked at it as a whole, that does not matter any more.
                         self.scanner.reset();
                         match resp::header(self.input.bytes()) {
@@ -115,7 +119,7 @@ impl Engine {
                             Err(error) => return Err(self.break_with(error.into())),
                         }
                     }
-                    // Nil or a scalar; or an attribute, and what it stands before is taken as a whole.
+                    // Nil or a scalar; or what is taken as a whole: behind an attribute, or to be kept.
                     Some(_) if self.head_frame()?.is_some() => return Ok(None),
                     _ => {}
                 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::Link;
 use super::batches::BatchRecord;
+use super::caching::Caching;
 use super::config::{Config, Protocol, SendWhen};
 use super::deadline::Deadline;
 use super::elements::{Rest, Streaming};
@@ -75,6 +76,7 @@ pub(crate) struct Engine {
     /// Push messages, oldest first.
     pub(super) pushes: VecDeque<Vec<u8>>,
     pub(super) push_bytes: usize,
+    pub(super) caching: Caching,
     /// Commands that could not be issued.
     failures: BTreeMap<u64, Error>,
     failure_count: u64,
@@ -145,6 +147,7 @@ impl Engine {
             secrets: Vec::new(),
             pushes: VecDeque::new(),
             push_bytes: 0,
+            caching: Caching::default(),
             failures: BTreeMap::new(),
             failure_count: 0,
             account: None,
@@ -516,6 +519,7 @@ impl Engine {
         match Place::of(place) {
             Place::Ordinary(place) => self.detach_ordinary(place),
             Place::Busy | Place::SecondBatch => {}
+            Place::Answered(number) => drop(self.caching.take_answer(number)),
             Place::Failed(number) => {
                 let error = self.take_failure(number);
                 self.unseen(place, error);
@@ -585,7 +589,7 @@ impl Engine {
         let last = match Place::of(place) {
             Place::Ordinary(place) => Some(place),
             Place::Member { group, .. } => self.groups.get(group).and_then(|group| group.exec_place()),
-            Place::Failed(_) | Place::Busy | Place::SecondBatch => None,
+            Place::Failed(_) | Place::Answered(_) | Place::Busy | Place::SecondBatch => None,
         };
         // From here on an error is accounted for when it comes, now or later.
         self.detach(place);

@@ -1,5 +1,8 @@
 //! Issuing commands: by method, by name, as a transaction.
 
+#[cfg(feature = "cache")]
+use std::ops::Range;
+
 use super::Connection;
 use super::batches::BatchRecord;
 use super::engine::{BUSY, EMPTY, Engine, SECOND_BATCH};
@@ -7,6 +10,8 @@ use super::groups::{Group, State};
 use super::place;
 use super::queue::Mark;
 use super::table::{Change, Effect, effect};
+#[cfg(feature = "cache")]
+use crate::args::gather_noting;
 use crate::args::{ArgWriter, Arguments, Block, Command, Gathered, ToArgs, Unwritten, gather};
 use crate::error::{Error, Result};
 use crate::resp::{self, Frame};
@@ -27,6 +32,20 @@ impl Encoded {
         Ok(Encoded { bytes: framed(command.name(), &arguments), block: command.block() })
     }
 
+    /// Encodes a command of a method, and says where in its bytes each key stands.
+    #[cfg(feature = "cache")]
+    pub(crate) fn with_keys<A: Arguments>(command: &Command<A>) -> Result<(Encoded, Vec<Range<usize>>)> {
+        let (mut written, mut keys) = (Ok(()), Vec::new());
+        let arguments = gather_noting(Some(&mut keys), |out| written = command.arguments().write(out))?;
+        written.map_err(unwritten)?;
+        let bytes = framed(command.name(), &arguments);
+        let head = bytes.len() - arguments.bytes.len();
+        for key in &mut keys {
+            *key = key.start + head..key.end + head;
+        }
+        Ok((Encoded { bytes, block: command.block() }, keys))
+    }
+
     /// Encodes a command by its name, of one word or several.
     pub(crate) fn named(name: &str, arguments: impl ToArgs) -> Result<Encoded> {
         let mut words = name.split_ascii_whitespace();
@@ -36,6 +55,16 @@ impl Encoded {
             arguments.write_args(out);
         })?;
         Ok(Encoded { bytes: framed(first, &arguments), block: None })
+    }
+
+    /// Whether the command is about tracking, which a cache on the connection relies on.
+    fn is_tracking(&self) -> bool {
+        let mut words = resp::encode::arguments(&self.bytes);
+        let mut is = |name: &str| words.next().is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+        is("CLIENT") && {
+            let subcommand = words.next().unwrap_or_default();
+            subcommand.eq_ignore_ascii_case(b"TRACKING") || subcommand.eq_ignore_ascii_case(b"CACHING")
+        }
     }
 
     /// What the command does to the queue of replies.
@@ -94,6 +123,9 @@ impl Connection {
                 Ok(encoded) => encoded,
                 Err(error) => return engine.born_failed(error),
             };
+            if engine.caching.is_on() && encoded.is_tracking() {
+                return engine.born_failed(CACHES);
+            }
             match encoded.effect() {
                 Effect::Ordinary => {}
                 Effect::Refused(why) => return engine.born_failed(Error::Refused(why)),
@@ -189,6 +221,11 @@ impl Connection {
 
     // Transactions.
 
+    /// What keeps a command out of a transaction on this connection in particular.
+    pub(crate) fn admit(&self, encoded: &Encoded) -> Result<()> {
+        if self.with(|engine| engine.caching.is_on())? && encoded.is_tracking() { Err(CACHES) } else { Ok(()) }
+    }
+
     /// Opens a transaction, and returns its number. On a connection that is in use, there is none.
     pub(crate) fn open_group(&self) -> Option<u32> {
         self.with(|engine| engine.groups.open()).ok()
@@ -271,6 +308,7 @@ impl Connection {
 }
 
 const UNWATCH: &[u8] = b"*1\r\n$7\r\nUNWATCH\r\n";
+const CACHES: Error = Error::Refused("tracking belongs to the cache of this connection");
 const TRACKS: &str = "a connection that is made again after a break would miss what changed meanwhile: use CLIENT TRACKING \
     without Config::reconnect";
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
@@ -426,6 +464,7 @@ impl Engine {
         for index in detached {
             mark(exec + 1 + u64::from(index), Mark::Detached);
         }
+        self.caching.forget_all(self.issued);
         // Whatever comes of it, this EXEC ends every watch.
         self.watch_generation += 1;
         self.execs.push_back((exec, size));

@@ -221,7 +221,8 @@ impl Engine {
             self.scanner = Scanner::new(false);
             self.skipping = false;
         }
-        // What was watched is watched no longer.
+        // What was watched is watched no longer, and nothing is tracked.
+        self.caching.lost(self.issued);
         self.watch_generation += 1;
         if let Some(streaming) = self.streaming.take() {
             self.keep_cut(streaming);

@@ -2,6 +2,9 @@
 
 mod batches;
 mod bulk;
+#[cfg(feature = "cache")]
+mod cached;
+mod caching;
 mod config;
 mod deadline;
 mod elements;
@@ -38,6 +41,8 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 
 pub(crate) use bulk::Fed;
+#[cfg(feature = "cache")]
+pub(crate) use cached::Use;
 #[cfg(feature = "r2d2")]
 pub(crate) use config::LONGEST;
 pub use config::{Config, Credentials, IntoConfig, Protocol, SendWhen};

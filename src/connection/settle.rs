@@ -3,6 +3,8 @@
 //! Replies are taken from the front of the read buffer in the order of their places. What happens to one depends on its
 //! mark: kept for a live handle, skipped, or part of a transaction (see `exec`).
 
+use std::sync::Arc;
+
 use super::deadline::Deadline;
 use super::engine::Engine;
 use super::groups::State;
@@ -23,6 +25,8 @@ pub(super) enum Arrived {
     Head(usize),
     /// In the store, or a stand-in for a reply without bytes.
     Stored(Stored),
+    /// It was known before the command was issued.
+    Answered(Arc<[u8]>),
 }
 
 /// The outcome of a wait: the deadline has passed, and the handle is as good as before, or there is a final word.
@@ -91,6 +95,9 @@ impl Engine {
 
     pub(super) fn keep_push(&mut self, push: Vec<u8>) {
         self.stats.pushes += 1;
+        if self.caching.push(&push, self.issued) {
+            return;
+        }
         self.push_bytes += push.len();
         self.pushes.push_back(push);
         while self.pushes.len() > MAX_PUSHES || (self.push_bytes > MAX_PUSH_BYTES && self.pushes.len() > 1) {
@@ -123,6 +130,8 @@ impl Engine {
 
     /// Consumes the frame at the front, of this length, and the next place with it.
     pub(super) fn pass(&mut self, n: usize) {
+        // First, since a push inside may be about it.
+        self.caching.arrived(self.next, &self.input.bytes()[..n]);
         self.keep_inner_pushes();
         self.follow_change(n);
         self.input.consume(n);
@@ -164,7 +173,8 @@ impl Engine {
 
     /// Lets a waiting handle take the fast path again, or keeps it from it.
     pub(super) fn refresh_head(&mut self) {
-        let ordinary = self.streaming.is_none() && self.changes.is_empty() && self.is_up() && self.next >= self.holes;
+        let watched = !self.changes.is_empty() || self.caching.is_expecting();
+        let ordinary = self.streaming.is_none() && !watched && self.is_up() && self.next >= self.holes;
         self.head = if ordinary { self.next } else { place::NONE };
     }
 
@@ -223,7 +233,7 @@ impl Engine {
 
     /// Skips a detached reply, or as many `+OK` as there are: a compare and an add for each. `false`: none was whole.
     fn skip_run(&mut self) -> Result<bool> {
-        if !self.scanner.is_idle() || self.skipping || !self.changes.is_empty() {
+        if !self.scanner.is_idle() || self.skipping || !self.changes.is_empty() || self.caching.is_expecting() {
             return self.skip_one();
         }
         let passed = self.pass_run(Mark::Detached, |bytes| bytes.starts_with(b"+OK\r\n"), 5);
@@ -316,6 +326,7 @@ impl Engine {
                 self.unseen(place, error);
             }
             if place.is_some() {
+                self.caching.arrived(self.next, &self.input.bytes()[..n]);
                 self.follow_change(n);
             }
         }
@@ -341,6 +352,7 @@ impl Engine {
         let place = match self.resolve(place, deadline)? {
             Resolved::Place(place) => place,
             Resolved::Committed => return Ok(Arrived::Stored(Stored::from_slice(b"+OK\r\n"))),
+            Resolved::Answered(reply) => return Ok(Arrived::Answered(reply)),
         };
         while place >= self.next && !self.is_lost(place) {
             let deadline = self.deadline(place, deadline);
@@ -388,6 +400,10 @@ impl Engine {
             Place::Busy => return Err(Error::Refused(super::engine::BUSY).into()),
             Place::SecondBatch => return Err(Error::Refused(super::engine::SECOND_BATCH).into()),
             Place::Failed(number) => return Err(self.take_failure(number).into()),
+            Place::Answered(number) => {
+                let reply = self.caching.take_answer(number);
+                return reply.map(Resolved::Answered).ok_or_else(|| Error::Refused(super::engine::GONE).into());
+            }
             Place::Member { group, index } => (group, index),
         };
         if let Some(exec) = self.groups.get(id).and_then(|group| group.exec_place())
@@ -435,7 +451,7 @@ impl Engine {
     fn place_looked_for(&mut self, place: u64) -> Option<u64> {
         let (id, index) = match Place::of(place) {
             Place::Ordinary(place) => return Some(place),
-            Place::Busy | Place::SecondBatch | Place::Failed(_) => return None,
+            Place::Busy | Place::SecondBatch | Place::Failed(_) | Place::Answered(_) => return None,
             Place::Member { group, index } => (group, index),
         };
         let group = self.groups.get(id)?;
@@ -491,4 +507,6 @@ pub(super) enum Resolved {
     Place(u64),
     /// A commit that went through.
     Committed,
+    /// What was known before the command was issued.
+    Answered(Arc<[u8]>),
 }

@@ -22,6 +22,14 @@ fn decode<T: FromReply>(frame: Frame<'_>) -> Result<T> {
     }
 }
 
+/// Decodes the reply that is the one frame in these bytes.
+fn decode_whole<T: FromReply>(bytes: &[u8]) -> Result<T> {
+    match whole(bytes) {
+        Some(frame) => decode(frame),
+        None => Err(UnexpectedReply::new("a reply", "something else").into()),
+    }
+}
+
 #[cold]
 fn server_error(message: &[u8]) -> Error {
     ServerError::new(message).into()
@@ -294,17 +302,12 @@ impl Engine {
             Arrived::Head(n) => {
                 let start = self.input.start;
                 self.pass(n);
-                let value = match whole(&self.input.buf[start..start + n]) {
-                    Some(frame) => decode(frame),
-                    None => Err(UnexpectedReply::new("a reply", "something else").into()),
-                };
+                let value = decode_whole(&self.input.buf[start..start + n]);
                 self.input.give_back();
                 value
             }
-            Arrived::Stored(frame) => match whole(&frame) {
-                Some(frame) => decode(frame),
-                None => Err(UnexpectedReply::new("a reply", "something else").into()),
-            },
+            Arrived::Stored(frame) => decode_whole(&frame),
+            Arrived::Answered(frame) => decode_whole(&frame),
         };
         Ok(value?)
     }

@@ -1,0 +1,426 @@
+//! Client-side caching: replies that are kept until the server says that they are old. With the feature `cache`.
+//!
+//! A server from 6.0 on remembers which keys a connection has read, and sends an *invalidation* when one of them changes
+//! ([client-side caching](https://redis.io/docs/latest/develop/reference/client-side-caching/)). A [`Cached`] connection keeps
+//! the replies to commands that read, and answers the same command from memory as long as there was none:
+//!
+//! ```
+//! # fn main() -> redefer::Result<()> {
+//! # #[cfg(feature = "testing")] {
+//! # let server = redefer::testing::Server::start()?;
+//! # let url = server.url();
+//! use redefer::cache::{CacheConfig, Cached};
+//! use redefer::prelude::*;
+//!
+//! let cached = Cached::open(&*url, CacheConfig::new())?;
+//! let other = Connection::open(&*url)?;
+//!
+//! other.set("greeting", "hello").wait()?;
+//! let first: String = cached.get("greeting").wait()?;      // from the server
+//! let again: String = cached.get("greeting").wait()?;      // from memory
+//! assert_eq!((first, again), ("hello".into(), "hello".into()));
+//! assert_eq!((cached.cache_stats().misses, cached.cache_stats().hits), (1, 1));
+//!
+//! other.set("greeting", "goodbye").wait()?;                // the server tells the cached connection
+//! # cached.ping().wait()?;
+//! assert_eq!(cached.get::<String>("greeting").wait()?, "goodbye");
+//! # }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it promises
+//!
+//! A reply from memory is **never older than the invalidations that the server has sent before the call**: each call that
+//! would be answered from memory first takes what the socket holds, without waiting. Replies are put in and taken out in the
+//! order in which they and the invalidations arrive, not when a handle is waited for. What the server has not sent yet,
+//! or the network not brought, nobody can know here; so another client's write is seen a little later than without a cache.
+//! What this connection writes itself is seen at once.
+//!
+//! When the connection breaks, everything is forgotten. With [`Config::reconnect`](crate::Config::reconnect) tracking is turned on
+//! again before anything else is sent.
+//!
+//! # What is kept
+//!
+//! Replies to commands that read and whose reply depends on their keys and arguments alone, by method: `get`, `mget`,
+//! `hget`, `hgetall`, `lrange`, `smembers`, `zrange`, `xrange`, `exists` and their like; nil too, and no errors. A reply is found
+//! by the whole command, so `hget("h", "a")` and `hget("h", "b")` are two, and a change of the hash ends both. What depends
+//! on the time, on chance or on other keys (`ttl`, `srandmember`, `scan`, `sort_ro`) always asks the server. A command
+//! by name, [`command`](crate::commands::Execute::command), is not looked up, and since it may do anything, it empties the cache.
+
+#[cfg(doctest)]
+mod compile_fail;
+mod entries;
+mod table;
+
+use std::fmt;
+
+pub(crate) use entries::{Entries, Keys};
+use table::Kind;
+
+use crate::args::{Arguments, Command, ToArgs};
+use crate::connection::{Connection, Encoded, IntoConfig, Stats, Use};
+use crate::error::Result;
+use crate::execute::Execute;
+use crate::reply::{MultiBulk, Reply};
+use crate::values::{FromReply, Value};
+
+/// How much a cache keeps, and how the server tracks what it has.
+///
+/// ```
+/// use redefer::cache::CacheConfig;
+///
+/// // Whatever begins like this, whether it has been read or not; and no word about what this connection writes itself.
+/// let config = CacheConfig::new().entries(100_000).bytes(64 << 20).broadcast(["user:", "page:"]).no_loop();
+/// # let _ = config;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheConfig {
+    entries: usize,
+    bytes: usize,
+    broadcast: bool,
+    prefixes: Vec<Vec<u8>>,
+    opt_in: bool,
+    no_loop: bool,
+}
+
+impl CacheConfig {
+    /// Up to 10,000 replies and 16 MiB; the server tracks every key that is read.
+    #[must_use]
+    pub fn new() -> Self {
+        CacheConfig {
+            entries: 10_000,
+            bytes: 16 << 20,
+            broadcast: false,
+            prefixes: Vec::new(),
+            opt_in: false,
+            no_loop: false,
+        }
+    }
+
+    /// How many replies are kept at most. Beyond that those go that were used least recently. With 0 none is kept.
+    #[must_use]
+    pub fn entries(mut self, entries: usize) -> Self {
+        self.entries = entries;
+        self
+    }
+
+    /// How many bytes are kept at most: commands, keys and replies, and about 256 bytes more for each of them. A reply that is
+    /// larger than this alone is not kept.
+    #[must_use]
+    pub fn bytes(mut self, bytes: usize) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// The server remembers nothing of what was read, and tells of every change of a key with one of these prefixes; without
+    /// a prefix, of every key there is (`BCAST`). Only such keys are kept.
+    ///
+    /// For caches of many clients, whose tables would be large on the server. The prefixes must not overlap.
+    #[must_use]
+    pub fn broadcast(mut self, prefixes: impl IntoIterator<Item: AsRef<[u8]>>) -> Self {
+        self.broadcast = true;
+        self.prefixes = prefixes.into_iter().map(|prefix| prefix.as_ref().to_vec()).collect();
+        self
+    }
+
+    /// Only replies to commands that are issued on [`Cached::opted_in`] are kept (`OPTIN`). They cost a second command each,
+    /// CLIENT CACHING, in the same write.
+    #[must_use]
+    pub fn opt_in(mut self) -> Self {
+        self.opt_in = true;
+        self
+    }
+
+    /// The server does not tell of what this connection changes itself (`NOLOOP`). The cache knows: a key is forgotten when
+    /// a command that may change it is issued.
+    #[must_use]
+    pub fn no_loop(mut self) -> Self {
+        self.no_loop = true;
+        self
+    }
+
+    /// The command that turns tracking on.
+    pub(crate) fn tracking(&self) -> Vec<&[u8]> {
+        let mut words: Vec<&[u8]> = vec![b"CLIENT", b"TRACKING", b"ON"];
+        if self.broadcast {
+            words.push(b"BCAST");
+        }
+        for prefix in &self.prefixes {
+            words.extend([&b"PREFIX"[..], prefix]);
+        }
+        if self.opt_in {
+            words.push(b"OPTIN");
+        }
+        if self.no_loop {
+            words.push(b"NOLOOP");
+        }
+        words
+    }
+}
+
+impl Default for CacheConfig {
+    fn default() -> Self {
+        CacheConfig::new()
+    }
+}
+
+/// What a cache has done, and what it has now: see [`Cached::cache_stats`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Commands that were answered from memory.
+    pub hits: u64,
+    /// Commands whose reply would have been kept, and was not there.
+    pub misses: u64,
+    /// Replies that are kept now.
+    pub entries: u64,
+    /// About how many bytes of memory they take now.
+    pub bytes: u64,
+    /// Keys that the server has said are changed.
+    pub invalidations: u64,
+    /// Replies that had to go because there were too many.
+    pub evictions: u64,
+    /// How often everything was forgotten: the server has said that all keys are changed, or the connection was lost.
+    pub flushes: u64,
+}
+
+impl CacheStats {
+    /// Hits among all commands that could have been one, from 0 to 1; 0 when there was none.
+    #[must_use]
+    pub fn hit_rate(&self) -> f64 {
+        let calls = self.hits + self.misses;
+        if calls == 0 { 0.0 } else { self.hits as f64 / calls as f64 }
+    }
+}
+
+/// A connection that keeps replies: see the [module](self).
+///
+/// Commands are issued on it as on a [`Connection`], with the same handles. It belongs to one thread at a time; each thread has
+/// a cache of its own, or they take turns behind a [`Mutex`](std::sync::Mutex).
+///
+/// Transactions, batches, blocking commands and all else that needs the connection itself are done [`uncached`](Cached::uncached).
+pub struct Cached {
+    conn: Connection,
+}
+
+impl Cached {
+    /// Connects, as [`Connection::open`] does, and turns tracking on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Connection::open`] and of [`Connection::into_cached`].
+    pub fn open(config: impl IntoConfig, cache: CacheConfig) -> Result<Cached> {
+        Connection::open(config)?.into_cached(cache)
+    }
+
+    /// In the mode [`opt_in`](CacheConfig::opt_in): the same connection, for commands whose replies are to be kept. In the other
+    /// modes it makes no difference.
+    ///
+    /// ```
+    /// # fn main() -> redefer::Result<()> {
+    /// # #[cfg(feature = "testing")] {
+    /// # let server = redefer::testing::Server::start()?;
+    /// use redefer::cache::{CacheConfig, Cached};
+    /// use redefer::prelude::*;
+    ///
+    /// let cached = Cached::open(server.url(), CacheConfig::new().opt_in())?;
+    /// let _: Option<String> = cached.get("seldom").wait()?;
+    /// let _: Option<String> = cached.opted_in().get("often").wait()?;
+    /// assert_eq!(cached.cache_stats().entries, 1);
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn opted_in(&self) -> OptedIn<'_> {
+        OptedIn { cached: self }
+    }
+
+    /// Lends the connection out, for transactions, batches, watches, blocking commands, another database or user. Nothing is
+    /// answered from memory meanwhile. Since nobody here can know what such commands change, **the cache is empty
+    /// afterwards**.
+    ///
+    /// ```
+    /// # fn main() -> redefer::Result<()> {
+    /// # #[cfg(feature = "testing")] {
+    /// # let server = redefer::testing::Server::start()?;
+    /// # use redefer::cache::{CacheConfig, Cached};
+    /// use redefer::prelude::*;
+    ///
+    /// # let cached = Cached::open(server.url(), CacheConfig::new())?;
+    /// let (visits, _) = cached.uncached(|conn| {
+    ///     let tx = conn.transaction();
+    ///     let (visits, stamp) = (tx.incr("visits"), tx.set("last", "now"));
+    ///     tx.commit().wait()?;
+    ///     Ok((visits.wait()?, stamp.wait()?))
+    /// })?;
+    /// assert_eq!(visits, 1);
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn uncached<R>(&self, run: impl FnOnce(&Connection) -> Result<R>) -> Result<R> {
+        let _paused = Paused::begin(&self.conn);
+        run(&self.conn)
+    }
+
+    /// Forgets all replies.
+    pub fn clear(&self) {
+        self.conn.with_cache(|entries, issued| entries.forget_all(issued));
+    }
+
+    /// What the cache has done, and what it has now.
+    pub fn cache_stats(&self) -> CacheStats {
+        self.conn.with_cache(|entries, _| entries.stats()).unwrap_or_default()
+    }
+
+    /// What the connection has done so far: commands that were answered from memory do not count.
+    pub fn stats(&self) -> Stats {
+        self.conn.stats()
+    }
+
+    /// See [`Connection::flush`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Connection::flush`].
+    pub fn flush(&self) -> Result<()> {
+        self.conn.flush()
+    }
+
+    /// See [`Connection::sync`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Connection::sync`].
+    pub fn sync(&self) -> Result<()> {
+        self.conn.sync()
+    }
+
+    /// See [`Connection::outstanding`].
+    pub fn outstanding(&self) -> usize {
+        self.conn.outstanding()
+    }
+
+    /// See [`Connection::is_broken`].
+    pub fn is_broken(&self) -> bool {
+        self.conn.is_broken()
+    }
+
+    /// The oldest push that is no invalidation, or nothing: see [`Connection::next_push`].
+    pub fn next_push(&self) -> Option<Value> {
+        self.conn.next_push()
+    }
+
+    /// Turns tracking off and goes back to a plain connection.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not answer. The connection is closed then.
+    pub fn into_connection(self) -> Result<Connection> {
+        self.conn.end_caching()?;
+        Ok(self.conn)
+    }
+
+    fn issue<A: Arguments>(&self, command: &Command<A>, opted_in: bool) -> u64 {
+        // What the arguments do is their author's: it is done before the connection is touched.
+        let encoded = Encoded::with_keys(command).map(|(encoded, keys)| {
+            let keys: Keys = keys.into_iter().map(|key| Box::from(&encoded.bytes[key])).collect();
+            let what = match table::kind(command.name(), !keys.is_empty()) {
+                Kind::Read => Use::Read { keys, opted_in },
+                Kind::Writes => Use::Write(keys),
+                Kind::WritesAnything => Use::WriteAnything,
+                Kind::Harmless => Use::None,
+            };
+            (encoded, what)
+        });
+        self.conn.issue_cached(encoded)
+    }
+}
+
+impl Connection {
+    /// Turns on tracking, and becomes a connection that keeps replies. Since 6.0. With the feature `cache`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`](crate::Error::Refused) when RESP2 was agreed on; what the server says, such as to prefixes that overlap. The
+    /// connection is closed then.
+    pub fn into_cached(self, cache: CacheConfig) -> Result<Cached> {
+        self.begin_caching(cache)?;
+        Ok(Cached { conn: self })
+    }
+}
+
+/// While it lives, the connection is used without its cache.
+struct Paused<'c>(&'c Connection);
+
+impl<'c> Paused<'c> {
+    fn begin(conn: &'c Connection) -> Self {
+        conn.with_cache(|entries, issued| {
+            entries.forget_all(issued);
+            entries.pause(true);
+        });
+        Paused(conn)
+    }
+}
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        self.0.with_cache(|entries, issued| {
+            entries.forget_all(issued);
+            entries.pause(false);
+        });
+    }
+}
+
+/// A cached connection for commands whose replies are to be kept: see [`Cached::opted_in`].
+#[derive(Clone, Copy)]
+pub struct OptedIn<'c> {
+    cached: &'c Cached,
+}
+
+impl<'c> Execute for &'c Cached {
+    type Reply<T: FromReply> = Reply<'c, T>;
+    type MultiBulk<T: FromReply> = MultiBulk<'c, T>;
+
+    fn command<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> Reply<'c, T> {
+        Reply::new(&self.conn, self.conn.issue_named_uncached(name, arguments))
+    }
+
+    fn execute<T: FromReply, A: Arguments>(self, command: Command<A>) -> Reply<'c, T> {
+        Reply::new(&self.conn, self.issue(&command, false))
+    }
+
+    fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> MultiBulk<'c, T> {
+        MultiBulk::new(&self.conn, self.issue(&command, false))
+    }
+}
+
+impl<'c> Execute for OptedIn<'c> {
+    type Reply<T: FromReply> = Reply<'c, T>;
+    type MultiBulk<T: FromReply> = MultiBulk<'c, T>;
+
+    fn command<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> Reply<'c, T> {
+        self.cached.command(name, arguments)
+    }
+
+    fn execute<T: FromReply, A: Arguments>(self, command: Command<A>) -> Reply<'c, T> {
+        Reply::new(&self.cached.conn, self.cached.issue(&command, true))
+    }
+
+    fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> MultiBulk<'c, T> {
+        MultiBulk::new(&self.cached.conn, self.cached.issue(&command, true))
+    }
+}
+
+impl fmt::Debug for Cached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cached").field("connection", &self.conn).field("cache", &self.cache_stats()).finish()
+    }
+}
+
+impl fmt::Debug for OptedIn<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OptedIn").finish_non_exhaustive()
+    }
+}
