@@ -346,7 +346,9 @@ fn the_modes_keep_what_the_server_tells_about() -> Result<()> {
     let one = seldom.opted_in().get::<Option<i64>>("c");
     let two = seldom.get::<Option<i64>>("d");
     let three = seldom.opted_in().get::<Option<i64>>("e");
-    (one.wait()?, two.wait()?, three.wait()?);
+    one.wait()?;
+    two.wait()?;
+    three.wait()?;
     assert_eq!(seldom.cache_stats().entries, 3);
 
     let overlapping = CacheConfig::new().broadcast(["a", "ab"]);

@@ -75,6 +75,7 @@ pub struct Config {
     pub(crate) recv_buffer_size: Option<usize>,
     pub(crate) write_batch: usize,
     pub(crate) max_outstanding: usize,
+    pub(crate) push_queue: (usize, usize),
     pub(crate) linger: Duration,
     pub(crate) send_when: SendWhen,
     pub(crate) protocol: Protocol,
@@ -246,6 +247,7 @@ impl Config {
             recv_buffer_size: None,
             write_batch: 8 * 1024,
             max_outstanding: 65_536,
+            push_queue: (1024, 16 << 20),
             linger: Duration::from_secs(1),
             send_when: SendWhen::Adaptive,
             protocol: Protocol::Resp3,
@@ -392,6 +394,17 @@ impl Config {
     #[must_use]
     pub fn max_outstanding(mut self, replies: usize) -> Self {
         self.max_outstanding = replies.max(1);
+        self
+    }
+
+    /// How many push messages (RESP3) are kept until they are taken, and how many bytes of them.
+    ///
+    /// Beyond either the oldest are dropped and counted ([`Stats::pushes_dropped`](crate::Stats::pushes_dropped)), but the latest is always
+    /// kept. Matters where a connection [subscribes](crate::Connection::subscribe) and takes commands too. Defaults to 1,024 and
+    /// 16 MiB.
+    #[must_use]
+    pub fn push_queue(mut self, messages: usize, bytes: usize) -> Self {
+        self.push_queue = (messages, bytes);
         self
     }
 
@@ -581,6 +594,7 @@ impl fmt::Debug for Config {
             recv_buffer_size,
             write_batch,
             max_outstanding,
+            push_queue,
             linger,
             send_when,
             protocol,
@@ -606,6 +620,7 @@ impl fmt::Debug for Config {
             .field("recv_buffer_size", recv_buffer_size)
             .field("write_batch", write_batch)
             .field("max_outstanding", max_outstanding)
+            .field("push_queue", push_queue)
             .field("linger", linger)
             .field("send_when", send_when)
             .field("protocol", protocol)

@@ -21,6 +21,7 @@ use super::place::{self, Place};
 use super::queue::{Ring, Store};
 use super::stats::Stats;
 use super::stream::Stream;
+use super::subscribe::Subscribing;
 use super::table::Change;
 use crate::args::{ArgWriter, Arguments, Block, Command, Unwritten};
 use crate::error::{Error, Result};
@@ -77,6 +78,10 @@ pub(crate) struct Engine {
     pub(super) pushes: VecDeque<Vec<u8>>,
     pub(super) push_bytes: usize,
     pub(super) caching: Caching,
+    /// What was subscribed to or unsubscribed from, and has not been acknowledged.
+    pub(super) subscribing: VecDeque<Subscribing>,
+    /// How many channels and patterns, and how many shard channels, the server counts.
+    pub(super) subscriptions: [u64; 2],
     /// Commands that could not be issued.
     failures: BTreeMap<u64, Error>,
     failure_count: u64,
@@ -148,6 +153,8 @@ impl Engine {
             pushes: VecDeque::new(),
             push_bytes: 0,
             caching: Caching::default(),
+            subscribing: VecDeque::new(),
+            subscriptions: [0, 0],
             failures: BTreeMap::new(),
             failure_count: 0,
             account: None,

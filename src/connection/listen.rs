@@ -39,8 +39,10 @@ impl Engine {
     /// Reads everything outstanding, unless there is something that reading does not end.
     fn quiet(&mut self) -> Result<()> {
         let endless = self.blocking.iter().any(|(place, block)| *place >= self.next && *block == Block::Forever);
-        if self.watching || self.batch.is_some() || endless {
-            return Err(Error::Refused("a watch, a batch or a blocking command without end is left on the connection"));
+        if self.watching || self.batch.is_some() || endless || self.is_subscribed() {
+            return Err(Error::Refused(
+                "a watch, a batch, a subscription or a blocking command without end is left on the connection",
+            ));
         }
         self.abandon_streaming();
         let (next, issued) = (self.next, self.issued);

@@ -177,7 +177,7 @@ impl Engine {
                     Mark::Void => {}
                     mark => {
                         replies += 1;
-                        if mark == Mark::Detached {
+                        if mark == Mark::Detached && !self.is_hello(lost) {
                             unseen.push(lost);
                         }
                     }
@@ -223,6 +223,8 @@ impl Engine {
         }
         // What was watched is watched no longer, and nothing is tracked.
         self.caching.lost(self.issued);
+        self.subscribing.clear();
+        self.subscriptions = [0, 0];
         self.watch_generation += 1;
         if let Some(streaming) = self.streaming.take() {
             self.keep_cut(streaming);

@@ -27,6 +27,7 @@ mod reconnect;
 mod settle;
 mod stats;
 mod stream;
+mod subscribe;
 mod table;
 #[cfg(feature = "tls")]
 mod tls;
@@ -295,8 +296,8 @@ impl Connection {
     }
 
     /// The oldest push message (RESP3) that has come and not been taken, or nothing. Never blocks, and reads nothing from
-    /// the socket: messages are found while replies are read. At most 1,024 are kept, and 16 MiB of them; beyond that the
-    /// oldest are dropped, and counted in [`Stats::pushes`] all the same.
+    /// the socket: messages are found while replies are read. [`next_push_timeout`](Connection::next_push_timeout) reads. As many
+    /// are kept as [`Config::push_queue`] says.
     pub fn next_push(&self) -> Option<Value> {
         let push = self.with(|engine| engine.next_push()).ok()??;
         Value::from_reply(crate::resp::frame(&push)?).ok()

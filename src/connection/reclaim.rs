@@ -28,7 +28,7 @@ impl Engine {
         const CHANGED: Error = Error::Refused("the connection is not as it was opened");
         self.check()?;
         let endless = self.blocking.iter().any(|(place, block)| *place >= self.next && *block == Block::Forever);
-        if std::thread::panicking() || endless {
+        if std::thread::panicking() || endless || self.is_subscribed() {
             return Err(CHANGED);
         }
         self.batch = None;

@@ -53,9 +53,9 @@ use crate::error::{Error, Result};
 /// | client name | that of the last successful CLIENT SETNAME |
 /// | READONLY, CLIENT NO-EVICT, CLIENT NO-TOUCH, CLIENT IMPORT-SOURCE, CLIENT CAPA | sent again, if they had succeeded |
 /// | WATCH | gone: a transaction on it is [`Error::Aborted`](crate::Error::Aborted), and one that was committed but not sent is lost |
-/// | CLIENT TRACKING | refused under such a policy: keys that change while there is no connection would go unnoticed |
+/// | CLIENT TRACKING | refused under such a policy: keys that change while there is no connection would go unnoticed; a `cache::Cached` forgets everything and turns it on again |
 /// | scripts, functions | belong to the server and not to the connection |
-/// | subscriptions | refused on every [`Connection`](crate::Connection); a [`Subscriber`](crate::pubsub::Subscriber) subscribes again |
+/// | subscriptions | refused under such a policy; a [`Subscriber`](crate::pubsub::Subscriber) subscribes again |
 /// | CLIENT REPLY | refused on every [`Connection`](crate::Connection) |
 /// | MONITOR | has a type of its own, [`Monitor`](crate::Monitor), which ends with its connection |
 ///

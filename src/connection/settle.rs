@@ -15,10 +15,6 @@ use super::traffic::READS;
 use crate::error::{Error, Result, ServerError, WaitError};
 use crate::resp::{self, Frame, Peek, ProtocolError};
 
-/// How many push messages are kept, and how many bytes of them; the latest one in any case.
-const MAX_PUSHES: usize = 1024;
-const MAX_PUSH_BYTES: usize = 16 << 20;
-
 /// Where the reply of a handle is.
 pub(super) enum Arrived {
     /// Whole at the front of the read buffer, with this length.
@@ -94,13 +90,18 @@ impl Engine {
     }
 
     pub(super) fn keep_push(&mut self, push: Vec<u8>) {
+        if self.acknowledge(&push) {
+            return;
+        }
         self.stats.pushes += 1;
         if self.caching.push(&push, self.issued) {
             return;
         }
         self.push_bytes += push.len();
         self.pushes.push_back(push);
-        while self.pushes.len() > MAX_PUSHES || (self.push_bytes > MAX_PUSH_BYTES && self.pushes.len() > 1) {
+        let (most, bytes) = self.config.push_queue;
+        while self.pushes.len() > 1 && (self.pushes.len() > most || self.push_bytes > bytes) {
+            self.stats.pushes_dropped += 1;
             self.next_push();
         }
     }
@@ -173,7 +174,7 @@ impl Engine {
 
     /// Lets a waiting handle take the fast path again, or keeps it from it.
     pub(super) fn refresh_head(&mut self) {
-        let watched = !self.changes.is_empty() || self.caching.is_expecting();
+        let watched = !self.changes.is_empty() || !self.subscribing.is_empty() || self.caching.is_expecting();
         let ordinary = self.streaming.is_none() && !watched && self.is_up() && self.next >= self.holes;
         self.head = if ordinary { self.next } else { place::NONE };
     }
@@ -182,6 +183,9 @@ impl Engine {
     pub(super) fn settle_one(&mut self) -> Result<bool> {
         if !self.clear_streaming()? || self.next == self.issued {
             return Ok(false);
+        }
+        if self.at_subscription() {
+            return self.settle_subscription();
         }
         match self.ring.get(self.next) {
             Mark::Live => {
@@ -226,6 +230,7 @@ impl Engine {
             && self.next < self.issued
             && self.streaming.is_none()
             && self.ring.get(self.next) == Mark::Detached
+            && !self.at_subscription()
             && self.skip_run()?
         {}
         Ok(())
@@ -382,6 +387,10 @@ impl Engine {
             if self.clear_streaming()?
                 && let Some(n) = self.head_frame()?
             {
+                if self.at_subscription() {
+                    self.settle_subscription()?;
+                    continue;
+                }
                 return Ok(Arrived::Head(n));
             }
             self.fill(deadline)?;
@@ -473,7 +482,7 @@ impl Engine {
             if place == self.next {
                 // The header of EXEC's reply is all that its handle waits for.
                 let here = match self.ring.get(place) {
-                    Mark::Live => self.clear_streaming()? && self.head_frame()?.is_some(),
+                    Mark::Live if !self.at_subscription() => self.clear_streaming()? && self.head_frame()?.is_some(),
                     _ => self.settle_one()?,
                 };
                 if here {

@@ -53,4 +53,6 @@ pub struct Stats {
     pub resent: u64,
     /// Push messages (RESP3) that came unasked.
     pub pushes: u64,
+    /// Those among them that were dropped because nobody took them in time: see [`Config::push_queue`](crate::Config::push_queue).
+    pub pushes_dropped: u64,
 }

@@ -37,7 +37,7 @@ pub(crate) enum Change {
 }
 
 const SUBSCRIBES: Effect = Effect::Refused(
-    "a subscribed connection does not answer each command once; Connection::into_subscriber makes it a pubsub::Subscriber",
+    "these do not answer each command once: use a pubsub::Subscriber, or in RESP3 Connection::subscribe and its like",
 );
 const TRANSACTS: Effect = Effect::Refused("MULTI, EXEC and DISCARD are sent by Connection::transaction");
 const WATCHES: Effect = Effect::Refused("WATCH and UNWATCH are sent by Connection::watch and Connection::transact");

@@ -5,7 +5,7 @@ use std::fmt;
 use super::wire::Spans;
 use crate::error::{Error, Result};
 use crate::resp::Frame;
-use crate::values::FromReply;
+use crate::values::{FromReply, Value};
 
 /// A message, borrowed from the read buffer. Any bytes: neither channel nor payload need be UTF-8.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -206,6 +206,32 @@ impl Event {
             Event::Reconnected(_) => size_of::<Event>(),
             Event::ShardUnsubscribed(channel) => channel.len() + size_of::<Event>(),
         }
+    }
+}
+
+/// What a push of a [`Connection`](crate::Connection) says, if it is a message or the end of a subscription to a shard channel;
+/// any other is given back.
+impl TryFrom<Value> for Event {
+    type Error = Value;
+
+    fn try_from(push: Value) -> std::result::Result<Event, Value> {
+        let Value::Push(elements) = &push else { return Err(push) };
+        let mut texts = Vec::new();
+        for element in elements {
+            match element {
+                Value::Bulk(text) | Value::SimpleString(text) => texts.push(&text[..]),
+                Value::Integer(_) => {}
+                _ => return Err(push),
+            }
+        }
+        let (pattern, channel, payload, shard) = match (&texts[..], elements.len()) {
+            ([b"message", channel, payload], 3) => (None, *channel, *payload, false),
+            ([b"smessage", channel, payload], 3) => (None, *channel, *payload, true),
+            ([b"pmessage", pattern, channel, payload], 4) => (Some(*pattern), *channel, *payload, false),
+            ([b"sunsubscribe", channel], 3) => return Ok(Event::ShardUnsubscribed(channel.to_vec())),
+            _ => return Err(push),
+        };
+        Ok(Event::Message(MessageRef { pattern, channel, payload, shard }.to_owned()))
     }
 }
 

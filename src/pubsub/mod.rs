@@ -52,7 +52,7 @@ pub use handle::{Requested, SubscriberHandle};
 pub use handlers::Handlers;
 pub use message::{Event, EventRef, Gap, Message, MessageRef};
 use ticket::{Hold, Keeper, Shared, Ticket, Wish};
-use wire::Kind;
+pub(crate) use wire::{Kind, Said, read_push};
 
 use crate::args::ToArgs;
 use crate::connection::{Connection, IntoConfig};

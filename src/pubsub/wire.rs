@@ -6,7 +6,7 @@ use crate::resp::{self, Frame};
 
 /// What is subscribed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Channel,
     Pattern,
     Shard,
@@ -16,7 +16,7 @@ impl Kind {
     pub(super) const ALL: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::Shard];
 
     /// The command that does it.
-    pub(super) fn command(self, subscribe: bool) -> &'static str {
+    pub(crate) fn command(self, subscribe: bool) -> &'static str {
         match (self, subscribe) {
             (Kind::Channel, true) => "SUBSCRIBE",
             (Kind::Channel, false) => "UNSUBSCRIBE",
@@ -30,7 +30,7 @@ impl Kind {
 
 /// Where the parts of a message stand in its frame.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Spans {
+pub(crate) struct Spans {
     pub(super) pattern: Option<Range<usize>>,
     pub(super) channel: Range<usize>,
     pub(super) payload: Range<usize>,
@@ -39,7 +39,7 @@ pub(super) struct Spans {
 
 /// What a frame is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said<'a> {
+pub(crate) enum Said<'a> {
     Message(Spans),
     /// A channel was subscribed to, or no longer is. There is no name when there was nothing to unsubscribe from.
     Acknowledged {
@@ -61,6 +61,11 @@ pub(super) enum Said<'a> {
 fn range(bytes: &[u8], part: &[u8]) -> Range<usize> {
     let start = part.as_ptr().addr() - bytes.as_ptr().addr();
     start..start + part.len()
+}
+
+/// What a push says, which is one whole frame.
+pub(crate) fn read_push(bytes: &[u8]) -> Said<'_> {
+    read(bytes, false)
 }
 
 /// What the one whole frame says that `bytes` are.
