@@ -5,11 +5,12 @@
 //! … -- --rounds 9 --commands 500000 throughput lrange                               # some of it, more exactly
 //! ```
 //!
-//! The parts are `throughput`, `lrange`, `sending` and `memory`, and `build`, which runs only when asked for. Times are medians of the rounds, in each of which every
+//! The parts are `throughput`, `lrange`, `cache`, `sending` and `memory`, and `build`, which runs only when asked for. Times are medians of the rounds, in each of which every
 //! client has its turn; so ratios can be trusted, and seconds only as far as the machine is idle. Each server is
 //! private, `redefer::testing::Server`. It shares the processors with the clients, as always on one machine.
 
 mod build;
+mod cache;
 mod clients;
 mod hiredis;
 mod lrange;
@@ -44,11 +45,12 @@ fn main() -> Outcome {
             "--commands" => extent.commands = value()?.parse()?,
             // What this program starts itself with, for measurements that need a process of their own.
             "--child" => return child(&value()?, &value()?),
-            "throughput" | "lrange" | "sending" | "memory" | "build" => parts.push(arg),
+            "throughput" | "lrange" | "cache" | "sending" | "memory" | "build" => parts.push(arg),
             _ => {
-                return Err(
-                    format!("{arg}: not throughput, lrange, sending, memory, build, --rounds or --commands").into()
-                );
+                return Err(format!(
+                    "{arg}: not throughput, lrange, cache, sending, memory, build, --rounds or --commands"
+                )
+                .into());
             }
         }
     }
@@ -64,6 +66,9 @@ fn main() -> Outcome {
     }
     if wanted("lrange") {
         lrange::run(&server, extent.rounds)?;
+    }
+    if wanted("cache") {
+        cache::run(&server, extent.rounds, extent.commands)?;
     }
     if wanted("sending") {
         sending::run(&server, extent.rounds)?;
