@@ -25,6 +25,7 @@ pub mod pubsub;
 mod reply;
 pub mod resp;
 mod script;
+pub mod sentinel;
 #[cfg(feature = "serde")]
 pub mod serde;
 #[cfg(all(unix, feature = "testing"))]
@@ -47,6 +48,7 @@ pub use pool::Pool;
 pub use pubsub::Subscriber;
 pub use reply::{MultiBulk, Queued, Reply};
 pub use script::{Script, ScriptReply};
+pub use sentinel::Sentinel;
 pub use transaction::{Handles, Transaction, Watch};
 pub use values::{FromReply, Value};
 

@@ -73,6 +73,7 @@ const RESERVED: [&str; 6] = ["daemonize", "logfile", "loglevel", "port", "superv
 pub struct Server {
     process: Mutex<Process>,
     program: Program,
+    sentinel: bool,
     port: u16,
     socket: PathBuf,
     // After `process`: the directory is removed when the server has ended.
@@ -184,7 +185,7 @@ impl Server {
     pub fn restart(&self) -> io::Result<()> {
         let mut process = lock(&self.process);
         process.end();
-        *process = Process::spawn(&self.program, &self.dir.0)?;
+        *process = Process::spawn(&self.program, &self.dir.0, self.sentinel)?;
         process.wait_until_ready(&self.program)
     }
 
@@ -278,6 +279,7 @@ pub struct Memory {
 pub struct Builder {
     program: Option<PathBuf>,
     settings: Vec<(String, String)>,
+    sentinel: bool,
 }
 
 impl Builder {
@@ -294,6 +296,23 @@ impl Builder {
     /// defaults, so they win. `port`, `unixsocket` and what says where the log goes cannot be set.
     pub fn config(mut self, key: impl Into<String>, value: impl fmt::Display) -> Builder {
         self.settings.push((key.into(), value.to_string()));
+        self
+    }
+
+    /// Starts a sentinel and not a server: the same program with `--sentinel`. What it watches is in its settings:
+    ///
+    /// ```no_run
+    /// use redefer::testing::Server;
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let server = Server::start()?;
+    /// let watched = format!("monitor mymaster 127.0.0.1 {} 2", server.port());
+    /// let sentinel = Server::builder().sentinel().config("sentinel", watched).start()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sentinel(mut self) -> Builder {
+        self.sentinel = true;
         self
     }
 
@@ -346,9 +365,12 @@ impl Builder {
         }
         std::fs::write(dir.0.join(CONFIG_FILE), text)?;
 
-        let process = Process::spawn(program, &dir.0)?;
+        let process = Process::spawn(program, &dir.0, self.sentinel)?;
         match process.wait_until_ready(program) {
-            Ok(()) => Ok(Server { process: Mutex::new(process), program: program.clone(), port, socket, dir }),
+            Ok(()) => {
+                let (program, sentinel) = (program.clone(), self.sentinel);
+                Ok(Server { process: Mutex::new(process), program, sentinel, port, socket, dir })
+            }
             // The port named in the message is the TCP port or, of a cluster node, the one of its bus.
             Err(error)
                 if error.kind() == io::ErrorKind::Other && error.to_string().contains("Address already in use") =>
@@ -528,10 +550,11 @@ struct Process {
 
 impl Process {
     /// Starts the program on the configuration file in this directory.
-    fn spawn(program: &Program, dir: &Path) -> io::Result<Process> {
+    fn spawn(program: &Program, dir: &Path, sentinel: bool) -> io::Result<Process> {
         let (reader, writer) = io::pipe()?;
         let child = Command::new(&program.path)
             .arg(dir.join(CONFIG_FILE))
+            .args(sentinel.then_some("--sentinel"))
             .stdin(Stdio::null())
             .stdout(writer.try_clone()?)
             .stderr(writer)
@@ -645,7 +668,9 @@ impl Log {
             let text = String::from_utf8_lossy(&line).trim_end().to_owned();
             let mut inner = lock(&self.inner);
             // Newer servers say it once for each kind of listener, after all of them have been opened.
-            if inner.0 == State::Starting && text.contains("eady to accept connections") {
+            // A sentinel says who it is instead.
+            let ready = text.contains("eady to accept connections") || text.contains("Sentinel ID is");
+            if inner.0 == State::Starting && ready {
                 inner.0 = State::Ready;
                 self.changed.notify_all();
             }

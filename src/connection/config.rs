@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::found::Found;
 use super::reconnect::Reconnect;
 #[cfg(feature = "tls")]
 use super::tls_config::TlsConfig;
@@ -124,6 +125,8 @@ pub(crate) enum Endpoint {
     Tcp { host: String, port: u16 },
     /// The path of a unix socket.
     Unix(PathBuf),
+    /// Whatever is found when it is dialled.
+    Found(Found),
 }
 
 impl fmt::Display for Endpoint {
@@ -132,6 +135,7 @@ impl fmt::Display for Endpoint {
             Endpoint::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
             Endpoint::Tcp { host, port } => write!(f, "{host}:{port}"),
             Endpoint::Unix(path) => write!(f, "{}", path.display()),
+            Endpoint::Found(found) => f.write_str(&found.0.what()),
         }
     }
 }
@@ -230,7 +234,7 @@ impl Config {
         Ok(config)
     }
 
-    pub(super) fn new(endpoint: Endpoint) -> Self {
+    pub(crate) fn new(endpoint: Endpoint) -> Self {
         Config {
             endpoint,
             user: None,
@@ -514,6 +518,7 @@ impl Config {
                 }
             }
             Endpoint::Unix(path) => validate_unix_path(path)?,
+            Endpoint::Found(_) => {}
         }
         if self.user.is_some() && self.password.is_none() {
             return Err(invalid("a user name needs a password, which may be empty (`user:@` in a URL)"));
@@ -523,6 +528,7 @@ impl Config {
             match &self.endpoint {
                 Endpoint::Tcp { host, .. } => drop(tls.name_of(host)?),
                 Endpoint::Unix(_) => return Err(invalid("there is no TLS on unix sockets")),
+                Endpoint::Found(_) => {}
             }
         }
         Ok(())

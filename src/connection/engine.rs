@@ -121,6 +121,10 @@ pub(crate) struct Engine {
     pub(super) next_before: u64,
     /// The protocol that was asked for; that of `config` is the one that was agreed on.
     pub(super) wanted: Protocol,
+    /// The server was looked for as one that takes writes.
+    pub(super) must_write: bool,
+    /// It has said that it does not.
+    pub(super) demoted: bool,
     pub(super) stats: Stats,
 }
 
@@ -175,6 +179,8 @@ impl Engine {
             fruitless: 0,
             next_before: 0,
             wanted: config.protocol,
+            must_write: false,
+            demoted: false,
             stats: Stats::default(),
             config,
         }
@@ -247,6 +253,9 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) fn make_room(&mut self, places: u64) -> Result<()> {
+        if self.demoted {
+            self.leave_demoted()?;
+        }
         let lost_changes = self.lost_changes;
         let cap = self.config.max_outstanding as u64;
         let full = self.issued - self.next + places > cap;

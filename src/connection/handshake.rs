@@ -137,6 +137,23 @@ impl Engine {
         vec![info("LIB-NAME", env!("CARGO_PKG_NAME")), info("LIB-VER", env!("CARGO_PKG_VERSION"))]
     }
 
+    /// One command and its reply, outside of the queue.
+    pub(super) fn ask(&mut self, command: &[&str], deadline: &mut Deadline) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        resp::encode_command(&mut bytes, command);
+        self.output.append(&bytes);
+        self.flush(deadline)?;
+        loop {
+            if let Some(n) = self.head_frame()? {
+                let reply = self.input.bytes()[..n].to_vec();
+                self.keep_inner_pushes();
+                self.input.consume(n);
+                return Ok(reply);
+            }
+            self.fill(deadline)?;
+        }
+    }
+
     /// Brings what an earlier connection had changed back, by the commands that did so.
     pub(super) fn restore(&mut self, commands: &[Vec<u8>], deadline: &mut Deadline) -> Result<()> {
         if commands.is_empty() {

@@ -11,6 +11,7 @@ mod elements;
 mod engine;
 mod events;
 mod exec;
+mod found;
 mod groups;
 mod handshake;
 mod input;
@@ -44,6 +45,7 @@ use std::fmt;
 pub(crate) use bulk::Fed;
 #[cfg(feature = "cache")]
 pub(crate) use cached::Use;
+pub(crate) use config::Endpoint;
 #[cfg(feature = "r2d2")]
 pub(crate) use config::LONGEST;
 pub use config::{Config, Credentials, IntoConfig, Protocol, SendWhen};
@@ -51,6 +53,7 @@ pub(crate) use deadline::Deadline;
 pub(crate) use elements::{Begun, Rest};
 use engine::{BUSY, Engine};
 pub(crate) use engine::{EMPTY, TOO_LONG};
+pub(crate) use found::{Find, Found};
 pub(crate) use issue::{Encoded, unwritten};
 pub(crate) use lines::Lines;
 pub(crate) use listen::Listener;

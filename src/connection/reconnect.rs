@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Link;
-use super::config::LONGEST;
+use super::config::{Endpoint, LONGEST};
 use super::deadline::Deadline;
 use super::engine::Engine;
 use super::events;
@@ -251,10 +251,11 @@ impl Engine {
 
     /// Goes on with a new connection.
     pub(super) fn adopt(&mut self, fresh: Engine) {
-        let Engine { stream, input, scanner, mut pushes, config, .. } = fresh;
+        let Engine { stream, input, scanner, mut pushes, config, must_write, .. } = fresh;
         self.stream = stream;
         self.input = input;
         self.scanner = scanner;
+        (self.must_write, self.demoted) = (must_write, false);
         self.config.protocol = config.protocol;
         pushes.drain(..).for_each(|push| self.keep_push(push));
         if let Link::Down(down) = std::mem::replace(&mut self.link, Link::Up) {
@@ -294,12 +295,24 @@ impl Engine {
 
     fn connect_to(mut config: super::Config, time: Duration, changed: &[Vec<u8>]) -> Result<Engine> {
         let start = Instant::now();
-        let stream = Stream::connect(&config, start + time)?;
+        let (found, stream) = match &config.endpoint {
+            Endpoint::Found(found) => {
+                let found = found.clone();
+                let stream = found.connect(&config, start + time)?;
+                (Some(found), stream)
+            }
+            _ => (None, Stream::connect(&config, start + time)?),
+        };
         // What breaks before there is a connection is an attempt that failed, and is not made again from inside it.
         let policy = std::mem::take(&mut config.reconnect);
         let mut engine = Engine::new(config, stream);
         let mut deadline = Deadline::new(Some(time.saturating_sub(start.elapsed())));
-        let agreed = engine.handshake(&mut deadline).and_then(|()| engine.restore(changed, &mut deadline));
+        let agreed = engine.handshake(&mut deadline).and_then(|()| {
+            if let Some(found) = &found {
+                engine.check_role(found, &mut deadline)?;
+            }
+            engine.restore(changed, &mut deadline)
+        });
         agreed.map_err(|error| match error {
             // There is no connection yet that could be lost.
             Error::ConnectionLost(lost) => lost.cause().clone(),

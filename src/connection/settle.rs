@@ -135,6 +135,9 @@ impl Engine {
         self.caching.arrived(self.next, &self.input.bytes()[..n]);
         self.keep_inner_pushes();
         self.follow_change(n);
+        if self.must_write && self.input.bytes().starts_with(b"-READONLY") {
+            self.server_is_demoted();
+        }
         self.input.consume(n);
         self.advance();
     }

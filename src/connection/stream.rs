@@ -29,6 +29,8 @@ impl Stream {
         match &config.endpoint {
             Endpoint::Tcp { host, port } => connect_tcp(host, *port, config, deadline),
             Endpoint::Unix(path) => Ok(Stream::over(connect_unix(path, config, deadline)?)),
+            // The engine has looked before.
+            Endpoint::Found(_) => Err(io::Error::new(io::ErrorKind::NotFound, "nobody has looked for the server")),
         }
     }
 

@@ -76,8 +76,10 @@ impl Connection {
         let mut deadline = None;
         let (at, group) = engine.element_of(place);
         while at == engine.head {
-            let Engine { input, head, next, scanner, groups, .. } = &mut *engine;
+            let Engine { input, head, next, scanner, groups, must_write, .. } = &mut *engine;
             match resp::peek(&input.buf[input.start..input.end]) {
+                // On the way that looks at it.
+                Ok(Peek::Scalar(Frame::Error(_), _)) if *must_write => break,
                 Ok(Peek::Scalar(frame, n)) if n <= BACKLOG => {
                     input.start += n;
                     *next += 1;

@@ -131,10 +131,20 @@ pub fn is_resp2() -> bool {
 /// Asks until it is so, for what nobody is told of by itself. There is no pause between: to ask is a round trip, or a
 /// look at a socket.
 #[track_caller]
-pub fn until(what: &str, mut is_so: impl FnMut() -> redefer::Result<bool>) -> redefer::Result<()> {
+pub fn until(what: &str, is_so: impl FnMut() -> redefer::Result<bool>) -> redefer::Result<()> {
+    until_within(Duration::from_secs(30), what, is_so)
+}
+
+/// The same, for what may take longer.
+#[track_caller]
+pub fn until_within(
+    limit: Duration,
+    what: &str,
+    mut is_so: impl FnMut() -> redefer::Result<bool>,
+) -> redefer::Result<()> {
     let start = Instant::now();
     while !is_so()? {
-        assert!(start.elapsed() < Duration::from_secs(30), "still not so: {what}");
+        assert!(start.elapsed() < limit, "still not so: {what}");
         thread::yield_now();
     }
     Ok(())
