@@ -4,6 +4,7 @@ use crate::batch::Batch;
 use crate::commands::*;
 use crate::connection::Connection;
 use crate::idempotent::Idempotent;
+use crate::ring::Ring;
 use crate::transaction::Transaction;
 
 macro_rules! on_all {
@@ -28,7 +29,7 @@ macro_rules! on_all {
     )*};
 }
 
-on_all!(&Connection, &Batch<'_>, &Transaction<'_>, Idempotent<'_>);
+on_all!(&Connection, &Batch<'_>, &Transaction<'_>, Idempotent<'_>, &Ring);
 
 #[cfg(feature = "cache")]
 on_all!(&crate::cache::Cached, crate::cache::OptedIn<'_>);

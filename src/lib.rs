@@ -24,6 +24,7 @@ pub mod prelude;
 pub mod pubsub;
 mod reply;
 pub mod resp;
+mod ring;
 mod script;
 pub mod sentinel;
 #[cfg(feature = "serde")]
@@ -47,6 +48,7 @@ pub use monitor::{Monitor, MonitorClient, MonitorEntry};
 pub use pool::Pool;
 pub use pubsub::Subscriber;
 pub use reply::{MultiBulk, Queued, Reply};
+pub use ring::Ring;
 pub use script::{Script, ScriptReply};
 pub use sentinel::Sentinel;
 pub use transaction::{Handles, Transaction, Watch};

@@ -86,7 +86,7 @@ mod off {
     use std::sync::Arc;
 
     #[derive(Debug, Default)]
-    pub(in crate::connection) struct Caching;
+    pub(in crate::connection) struct Caching {}
 
     impl Caching {
         pub(in crate::connection) fn is_on(&self) -> bool {

@@ -1,6 +1,5 @@
 //! Issuing commands: by method, by name, as a transaction.
 
-#[cfg(feature = "cache")]
 use std::ops::Range;
 
 use super::Connection;
@@ -10,9 +9,7 @@ use super::groups::{Group, State};
 use super::place;
 use super::queue::Mark;
 use super::table::{Change, Effect, effect};
-#[cfg(feature = "cache")]
-use crate::args::gather_noting;
-use crate::args::{ArgWriter, Arguments, Block, Command, Gathered, ToArgs, Unwritten, gather};
+use crate::args::{ArgWriter, Arguments, Block, Command, Gathered, ToArgs, Unwritten, gather, gather_noting};
 use crate::error::{Error, Result};
 use crate::resp::{self, Frame};
 
@@ -33,7 +30,6 @@ impl Encoded {
     }
 
     /// Encodes a command of a method, and says where in its bytes each key stands.
-    #[cfg(feature = "cache")]
     pub(crate) fn with_keys<A: Arguments>(command: &Command<A>) -> Result<(Encoded, Vec<Range<usize>>)> {
         let (mut written, mut keys) = (Ok(()), Vec::new());
         let arguments = gather_noting(Some(&mut keys), |out| written = command.arguments().write(out))?;
@@ -113,6 +109,17 @@ impl Connection {
             Err(error) => engine.born_failed(error),
         });
         issued.unwrap_or(place::BUSY)
+    }
+
+    /// Issues a command that is encoded already.
+    pub(crate) fn issue_ready(&self, encoded: &Encoded) -> u64 {
+        self.with(|engine| engine.issue_encoded(&encoded.bytes, encoded.block)).unwrap_or(place::BUSY)
+    }
+
+    /// A command that is not sent, for its handle.
+    #[cold]
+    pub(crate) fn fail(&self, error: Error) -> u64 {
+        self.with(|engine| engine.born_failed(error)).unwrap_or(place::BUSY)
     }
 
     /// Issues a command by its name, unless the queue of replies cannot bear it. `idempotent`: it may be sent more than once.
