@@ -11,19 +11,13 @@ use std::time::Duration;
 
 use redefer::pubsub::{Event, EventRef, Handlers, Message, Subscriber};
 use redefer::testing::Server;
-use redefer::{Config, Error, Reconnect, Result, prelude::*};
+use redefer::{Error, Result, prelude::*};
 use support::within;
 
 const LONG: Duration = Duration::from_secs(60);
 
 fn open(server: &Server) -> Subscriber {
     Subscriber::open(support::config(server)).unwrap()
-}
-
-/// Dials again at once, and often.
-fn again(server: &Server) -> Config {
-    let policy = Reconnect::backoff().first_delay(Duration::from_millis(1)).max_delay(Duration::from_millis(20));
-    support::config(server).reconnect(policy.attempts(1000))
 }
 
 #[track_caller]
@@ -454,58 +448,6 @@ fn a_slow_reader_that_is_disconnected_reads_what_has_come_and_then_the_error() -
 }
 
 #[test]
-fn a_server_that_is_killed_and_restarted_leaves_a_gap_that_is_told() -> Result<()> {
-    let server = support::server();
-    let subscriber = Subscriber::open(again(&server))?;
-    subscriber.subscribe(["a", "b"]).wait()?;
-    subscriber.psubscribe("p.*").wait()?;
-    subscriber.ssubscribe(["s"]).wait()?;
-    subscriber.unsubscribe("b").wait()?;
-    for _ in 0..3 {
-        server.kill();
-        server.restart()?;
-        let Some(Event::Reconnected(gap)) = subscriber.next()? else { panic!("no gap") };
-        assert_eq!(gap.restored(), 3);
-        assert!(matches!(gap.cause(), Error::Io(_)), "{gap:?}");
-        // Behind everything that is restored.
-        assert_eq!(subscriber.subscribe("c").wait()?, 3);
-        let conn = support::open(&server);
-        assert_eq!(conn.publish("a", "one").wait()?, 1);
-        assert_eq!(conn.publish("b", "nobody").wait()?, 0);
-        assert_eq!(conn.publish("p.x", "two").wait()?, 1);
-        assert_eq!(conn.spublish("s", "three").wait()?, 1);
-        assert_eq!(
-            [text(subscriber.next()), text(subscriber.next()), text(subscriber.next())],
-            ["one", "two", "three"]
-        );
-        subscriber.unsubscribe("c").wait()?;
-    }
-    let conn = subscriber.into_connection()?;
-    conn.set("key", "value").wait()?;
-    Ok(())
-}
-
-#[test]
-fn a_server_that_stays_away_ends_the_subscriber_and_a_stop_ends_the_wait_for_it() -> Result<()> {
-    let server = support::server();
-    let patient = Reconnect::backoff().first_delay(LONG * 10).max_delay(LONG * 10);
-    let stopped = Subscriber::open(support::config(&server).reconnect(patient))?;
-    let few = Reconnect::backoff().attempts(3).first_delay(Duration::from_millis(1));
-    let broken = Subscriber::open(support::config(&server).reconnect(few))?;
-    server.kill();
-    within(LONG, move || {
-        assert!(matches!(broken.next(), Err(Error::ConnectionLost(_))));
-        assert!(broken.is_broken());
-        let handle = stopped.handle();
-        let stopper = thread::spawn(move || handle.stop());
-        assert!(stopped.next()?.is_none());
-        stopper.join().unwrap();
-        assert!(!stopped.is_broken());
-        Ok(())
-    })
-}
-
-#[test]
 fn a_slot_that_leaves_its_node_takes_its_shard_channels_with_it() -> Result<()> {
     let server = support::server_with([("cluster-enabled", "yes"), ("cluster-require-full-coverage", "no")]);
     let conn = support::open(&server);
@@ -625,4 +567,99 @@ fn a_connection_that_has_turned_back_takes_no_requests_any_more() -> Result<()> 
     let channels: Vec<String> = conn.command("PUBSUB", "CHANNELS").wait()?;
     assert_eq!((channels, conn.outstanding()), (vec![], 0));
     Ok(())
+}
+
+#[test]
+fn a_user_who_may_not_end_patterns_turns_back_when_there_are_none() -> Result<()> {
+    let server = support::server();
+    let rules = [
+        "on",
+        ">secret",
+        "allkeys",
+        "allchannels",
+        "-@all",
+        "+hello",
+        "+client",
+        "+ping",
+        "+subscribe",
+        "+unsubscribe",
+    ];
+    support::open(&server).command::<()>("ACL", ("SETUSER", "reader", &rules[..])).wait()?;
+    let subscriber = Subscriber::open(support::config(&server).user("reader").password("secret"))?;
+    assert_eq!(subscriber.unsubscribe_all().wait()?, 0);
+    subscriber.subscribe("a").wait()?;
+    assert_eq!(subscriber.unsubscribe_all().wait()?, 0);
+    let asked = subscriber.subscribe(["a", "b"]);
+    assert_eq!(subscriber.unsubscribe_all().wait()?, 0);
+    assert_eq!(asked.wait()?, 2);
+    subscriber.subscribe("c").wait()?;
+    let subscriber = subscriber.into_connection()?.into_subscriber()?;
+    subscriber.into_connection()?.ping().wait()
+}
+
+#[test]
+fn no_more_requests_are_taken_than_may_be_outstanding() -> Result<()> {
+    let server = support::server();
+    let subscriber = Subscriber::open(support::config(&server).max_outstanding(3))?;
+    let asked: Vec<_> = (0..5).map(|n| subscriber.subscribe(n)).collect();
+    let outcomes: Vec<_> = asked.into_iter().map(|asked| asked.wait()).collect();
+    assert!(
+        matches!(outcomes[..], [Ok(1), Ok(2), Ok(3), Err(Error::Refused(_)), Err(Error::Refused(_))]),
+        "{outcomes:?}"
+    );
+
+    // Of other threads, while nobody reads.
+    let handle = subscriber.handle();
+    let taken = [handle.subscribe("a"), handle.subscribe("b"), handle.subscribe("c")];
+    assert!(matches!(handle.subscribe("d").wait(), Err(Error::Refused(_))));
+    assert_eq!(subscriber.subscribe("e").wait().map_err(|error| matches!(error, Error::Refused(_))), Err(true));
+    assert!(subscriber.try_next()?.is_none());
+    support::until("all are acknowledged", || {
+        assert!(subscriber.try_next()?.is_none());
+        Ok(subscriber.subscriptions() == 6)
+    })?;
+    assert_eq!(taken.map(|asked| asked.wait().unwrap()), [4, 5, 6]);
+    // Whoever has dropped the handle is told by a read, and the iteration goes on.
+    (0..4).for_each(|n| drop(subscriber.unsubscribe(n)));
+    let mut events = subscriber.iter();
+    assert!(matches!(events.next(), Some(Err(Error::Refused(_)))));
+    support::open(&server).publish("a", "still here").wait()?;
+    assert_eq!(text(events.next().transpose()), "still here");
+    // Turning back is not counted.
+    (0..3).for_each(|n| drop(subscriber.subscribe(n)));
+    subscriber.into_connection()?.ping().wait()
+}
+
+#[test]
+fn a_hundred_thousand_shard_channels_end_in_no_more_than_their_time() -> Result<()> {
+    let server = support::server();
+    let subscriber = open(&server);
+    let names: Vec<u32> = (0..100_000).collect();
+    within(LONG, move || {
+        assert_eq!(subscriber.ssubscribe(&names).wait()?, 100_000);
+        assert_eq!(subscriber.sunsubscribe(&names).wait()?, 0);
+        assert_eq!(subscriber.subscriptions(), 0);
+        Ok(())
+    })
+}
+
+#[test]
+fn errors_that_nobody_has_seen_are_in_the_account_of_the_connection() -> Result<()> {
+    let server = support::server();
+    let conn = support::open(&server);
+    conn.set("text", "no list").wait()?;
+    std::mem::forget(conn.rpush("text", "one"));
+    // Read behind it, which keeps its reply for the handle.
+    conn.ping().wait()?;
+    let conn = conn.into_subscriber()?.into_connection()?;
+    assert_eq!(conn.sync().unwrap_err().code(), Some("WRONGTYPE"));
+
+    // What was asked for and not sent.
+    let subscriber = conn.into_subscriber()?;
+    drop(subscriber.handle().subscribe("a"));
+    drop(subscriber.handle().unsubscribe_all());
+    let conn = subscriber.into_connection()?;
+    assert_eq!(conn.stats().unseen_errors, 2);
+    assert!(matches!(conn.sync(), Err(Error::Refused(_))));
+    conn.sync()
 }

@@ -5,6 +5,7 @@ mod support;
 use std::io;
 use std::time::Duration;
 
+use redefer::prelude::*;
 use redefer::pubsub::{Event, Subscriber};
 use redefer::{Config, Error, Protocol, Reconnect, Result};
 use support::scripted::{Peer, Scripted};
@@ -13,6 +14,12 @@ use support::scripted::{Peer, Scripted};
 fn asked(peer: &mut Peer, command: &[&str], token: u64) -> io::Result<()> {
     peer.expect(command.iter())?;
     peer.expect(["PING", &token.to_string()])
+}
+
+/// The first connection of each of these tests: `a` is subscribed to.
+fn subscribed_to_a(peer: &mut Peer) -> io::Result<()> {
+    asked(peer, &["SUBSCRIBE", "a"], 0)?;
+    peer.send(acknowledged("subscribe", "a", 1) + &pong(0))
 }
 
 fn acknowledged(word: &str, name: &str, count: u64) -> String {
@@ -243,4 +250,249 @@ fn a_wait_that_times_out_leaves_the_command_in_its_place() -> Result<()> {
     assert_eq!(subscriber.subscribe("b").wait()?, 2);
     assert_eq!(subscriber.subscriptions(), 2);
     Ok(())
+}
+
+#[test]
+fn what_is_refused_for_the_moment_is_asked_for_again_on_the_next_connection() -> Result<()> {
+    for code in ["BUSY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"] {
+        let server = Scripted::start(move |peer| {
+            peer.handshake()?;
+            match peer.number() {
+                0 => {
+                    subscribed_to_a(peer)?;
+                    peer.close();
+                    return Ok(());
+                }
+                1 => {
+                    asked(peer, &["SUBSCRIBE", "a"], 1)?;
+                    peer.send(format!("-{code} not now\r\n-{code} not now\r\n"))?;
+                }
+                _ => {
+                    asked(peer, &["SUBSCRIBE", "a"], 2)?;
+                    peer.send(acknowledged("subscribe", "a", 1) + &pong(2) + &published("a", "1"))?;
+                }
+            }
+            peer.read_to_end().map(drop)
+        });
+        let subscriber = Subscriber::open(again(&server))?;
+        subscriber.subscribe("a").wait()?;
+        assert!(matches!(subscriber.next()?, Some(Event::Reconnected(_))));
+        let Some(Event::Reconnected(gap)) = subscriber.next()? else { panic!("{code}: no gap") };
+        assert_eq!(gap.cause().code(), Some(code));
+        assert_eq!(payload(subscriber.next()), "1");
+        assert_eq!(subscriber.subscriptions(), 1);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_connection_that_ends_before_all_is_acknowledged_again_was_of_no_use() -> Result<()> {
+    let server = Scripted::start(|peer| {
+        peer.handshake()?;
+        match peer.number() {
+            0 => {
+                asked(peer, &["SUBSCRIBE", "a"], 0)?;
+                asked(peer, &["PSUBSCRIBE", "p"], 1)?;
+                peer.send(
+                    acknowledged("subscribe", "a", 1) + &pong(0) + &acknowledged("psubscribe", "p", 2) + &pong(1),
+                )?;
+            }
+            number => {
+                let token = number as u64 * 2;
+                asked(peer, &["SUBSCRIBE", "a"], token)?;
+                asked(peer, &["PSUBSCRIBE", "p"], token + 1)?;
+                peer.send(acknowledged("subscribe", "a", 1) + &pong(token) + &published("a", "1"))?;
+            }
+        }
+        peer.close();
+        Ok(())
+    });
+    let subscriber = Subscriber::open(again(&server))?;
+    let asked = subscriber.subscribe("a");
+    subscriber.psubscribe("p").wait()?;
+    asked.wait()?;
+    let outcomes: Vec<_> = subscriber.iter().take(20).collect();
+    assert!(matches!(outcomes.last(), Some(Err(Error::ConnectionLost(_)))), "{outcomes:?}");
+    assert_eq!(outcomes.len(), 7, "three gaps, three messages, and the end: {outcomes:?}");
+    Ok(())
+}
+
+#[test]
+fn a_request_that_ends_each_connection_is_given_up_and_the_others_are_not() -> Result<()> {
+    let server = Scripted::start(|peer| {
+        peer.handshake()?;
+        let number = peer.number() as u64;
+        asked(peer, &["SUBSCRIBE", "a"], number * 2)?;
+        peer.send(acknowledged("subscribe", "a", 1) + &pong(number * 2))?;
+        if number < 4 {
+            asked(peer, &["SUBSCRIBE", "poison"], number * 2 + 1)?;
+            peer.close();
+            return Ok(());
+        }
+        peer.send(published("a", "still here"))?;
+        peer.read_to_end().map(drop)
+    });
+    let subscriber = Subscriber::open(again(&server))?;
+    subscriber.subscribe("a").wait()?;
+    let poison = subscriber.subscribe("poison");
+    assert!(matches!(poison.wait(), Err(Error::ConnectionLost(_))));
+    // Nobody has read of the ones before: they are one.
+    assert!(matches!(subscriber.next()?, Some(Event::Reconnected(_))));
+    assert!(matches!(subscriber.next()?, Some(Event::Reconnected(_))));
+    assert_eq!(payload(subscriber.next()), "still here");
+    assert_eq!((server.accepted(), subscriber.subscriptions()), (5, 1));
+    Ok(())
+}
+
+#[test]
+fn what_a_server_says_before_it_closes_is_the_outcome_of_the_command() -> Result<()> {
+    let server = Scripted::start(|peer| {
+        peer.handshake()?;
+        if peer.number() == 0 {
+            subscribed_to_a(peer)?;
+            asked(peer, &["SUBSCRIBE", "poison"], 1)?;
+            asked(peer, &["SUBSCRIBE", "b"], 2)?;
+            peer.send("-ERR Protocol error\r\n")?;
+            peer.close();
+            return Ok(());
+        }
+        asked(peer, &["SUBSCRIBE", "a"], 3)?;
+        asked(peer, &["SUBSCRIBE", "b"], 4)?;
+        peer.send(acknowledged("subscribe", "a", 1) + &pong(3) + &acknowledged("subscribe", "b", 2) + &pong(4))?;
+        peer.read_to_end().map(drop)
+    });
+    let subscriber = Subscriber::open(again(&server))?;
+    subscriber.subscribe("a").wait()?;
+    let (poison, other) = (subscriber.subscribe("poison"), subscriber.subscribe("b"));
+    assert_eq!(poison.wait().unwrap_err().code(), Some("ERR"));
+    assert_eq!(other.wait()?, 2);
+    Ok(())
+}
+
+#[test]
+fn connections_without_subscriptions_that_end_after_a_while_are_of_use() -> Result<()> {
+    let server = Scripted::start(|peer| {
+        peer.handshake()?;
+        let number = peer.number() as u64;
+        if number > 0 {
+            peer.expect(["PING", &(number - 1).to_string()])?;
+            peer.send(pong(number - 1))?;
+        }
+        if number < 10 {
+            peer.close();
+            return Ok(());
+        }
+        subscribed_again(peer, number)?;
+        peer.read_to_end().map(drop)
+    });
+    fn subscribed_again(peer: &mut Peer, token: u64) -> io::Result<()> {
+        asked(peer, &["SUBSCRIBE", "a"], token)?;
+        peer.send(acknowledged("subscribe", "a", 1) + &pong(token))
+    }
+    let subscriber = Subscriber::open(again(&server))?;
+    for round in 0..10 {
+        assert!(matches!(subscriber.next()?, Some(Event::Reconnected(_))), "{round}");
+    }
+    assert_eq!(subscriber.subscribe("a").wait()?, 1);
+    Ok(())
+}
+
+#[test]
+fn reads_with_less_time_than_connecting_takes_come_back_in_the_end() -> Result<()> {
+    let server = Scripted::start(|peer| {
+        if peer.number() > 0 {
+            // A link that is this slow.
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        // From a client that has hung up meanwhile.
+        let Ok(_) = peer.handshake() else { return Ok(()) };
+        if peer.number() == 0 {
+            subscribed_to_a(peer)?;
+            peer.close();
+            return Ok(());
+        }
+        let _ = peer.read_to_end();
+        Ok(())
+    });
+    support::within(Duration::from_secs(60), move || {
+        let subscriber = Subscriber::open(again(&server))?;
+        subscriber.subscribe("a").wait()?;
+        loop {
+            match subscriber.next_timeout(Duration::from_millis(1))? {
+                None => {}
+                Some(Event::Reconnected(_)) => return Ok(()),
+                Some(other) => panic!("{other:?}"),
+            }
+        }
+    })
+}
+
+#[test]
+fn a_shard_channel_that_is_just_moving_keeps_the_step_for_a_user_who_may_not_ping() -> Result<()> {
+    let denied = "-NOPERM no ping\r\n";
+    let server = Scripted::start(move |peer| {
+        peer.handshake()?;
+        asked(peer, &["SSUBSCRIBE", "a"], 0)?;
+        peer.send(acknowledged("ssubscribe", "a", 1) + denied)?;
+        asked(peer, &["SUNSUBSCRIBE", "a"], 1)?;
+        asked(peer, &["SUBSCRIBE", "c"], 2)?;
+        peer.send(acknowledged("sunsubscribe", "a", 0) + "-MOVED 1 127.0.0.1:1\r\n" + denied)?;
+        peer.send(acknowledged("subscribe", "c", 1) + denied + &published("c", "1"))?;
+        peer.read_to_end().map(drop)
+    });
+    let subscriber = Subscriber::open(config(&server))?;
+    assert_eq!(subscriber.ssubscribe("a").wait()?, 1);
+    let (gone, other) = (subscriber.sunsubscribe("a"), subscriber.subscribe("c"));
+    assert_eq!(other.wait()?, 1);
+    assert_eq!(gone.wait()?, 0);
+    assert_eq!(payload(subscriber.next()), "1");
+    Ok(())
+}
+
+#[test]
+fn what_nobody_has_subscribed_to_is_not_subscribed_to_again() -> Result<()> {
+    let server = Scripted::start(|peer| {
+        peer.handshake()?;
+        if peer.number() == 0 {
+            asked(peer, &["SUBSCRIBE", "a"], 0)?;
+            // More than was asked for, before and behind it.
+            peer.send(acknowledged("psubscribe", "p", 1) + &acknowledged("subscribe", "a", 1))?;
+            peer.send(acknowledged("subscribe", "b", 2) + &pong(0) + &acknowledged("subscribe", "c", 3))?;
+            peer.send(acknowledged("unsubscribe", "a", 2))?;
+            peer.close();
+            return Ok(());
+        }
+        asked(peer, &["SUBSCRIBE", "a"], 1)?;
+        peer.send(acknowledged("subscribe", "a", 1) + &pong(1) + &published("a", "1"))?;
+        peer.read_to_end().map(drop)
+    });
+    let subscriber = Subscriber::open(again(&server))?;
+    assert_eq!(subscriber.subscribe("a").wait()?, 1);
+    let Some(Event::Reconnected(gap)) = subscriber.next()? else { panic!("no gap") };
+    assert_eq!(gap.restored(), 1);
+    assert_eq!(payload(subscriber.next()), "1");
+    for _ in 0..4 {
+        assert!(subscriber.next_push().is_some());
+    }
+    Ok(())
+}
+
+#[test]
+fn a_connection_that_breaks_on_its_way_back_goes_there_by_the_next_one() -> Result<()> {
+    let server = Scripted::start(|peer| {
+        peer.handshake()?;
+        if peer.number() == 0 {
+            peer.close();
+            return Ok(());
+        }
+        // There was nothing to unsubscribe from, and nothing of the subscriber's is left behind.
+        peer.expect(["PING", "0"])?;
+        peer.send(pong(0))?;
+        peer.expect(["PING"])?;
+        peer.send("+PONG\r\n")?;
+        peer.read_to_end().map(drop)
+    });
+    let subscriber = Subscriber::open(again(&server))?;
+    support::until("the end of the connection is there", || Ok(subscriber.next()?.is_some()))?;
+    subscriber.into_connection()?.ping().wait()
 }

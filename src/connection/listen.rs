@@ -27,17 +27,14 @@ impl Connection {
     /// Reads everything outstanding, and turns to listening.
     pub(crate) fn listen(mut self) -> Result<Listener> {
         self.with_guards(Engine::quiet)??;
-        let engine = self.engine.get_mut();
-        // The caller owns the connection, so no handle is left but forgotten ones.
-        (engine.store, engine.groups) = Default::default();
-        engine.rests.clear();
+        self.engine.get_mut().forget_handles();
         Ok(Listener { conn: self, out: Vec::new(), written: 0, unwritable: None })
     }
 }
 
 impl Engine {
-    /// Reads everything outstanding, unless there is something that reading does not end.
-    fn quiet(&mut self) -> Result<()> {
+    /// Reads everything outstanding, unless there is something that reading does not end. The caller owns the connection.
+    pub(super) fn quiet(&mut self) -> Result<()> {
         let endless = self.blocking.iter().any(|(place, block)| *place >= self.next && *block == Block::Forever);
         if self.watching || self.batch.is_some() || endless || self.is_subscribed() {
             return Err(Error::Refused(
@@ -52,6 +49,16 @@ impl Engine {
         let mut deadline = Deadline::new(self.allowance(issued));
         self.sync(issued, &mut deadline)?;
         self.up(&mut deadline)
+    }
+
+    /// Lets go of what was kept for handles: the caller owns the connection, so none is left but forgotten ones. Errors go to
+    /// the account.
+    fn forget_handles(&mut self) {
+        for (place, frame) in std::mem::take(&mut self.store).into_frames() {
+            self.check_skipped(place, &frame);
+        }
+        self.groups = Default::default();
+        self.rests.clear();
     }
 }
 
@@ -71,6 +78,11 @@ impl Listener {
     /// Turns back. Nothing must be left to be written or read.
     pub(crate) fn into_connection(self) -> Connection {
         self.conn
+    }
+
+    /// Whether everything has been written.
+    pub(crate) fn is_written(&self) -> bool {
+        self.out.is_empty() && self.unwritable.is_none()
     }
 
     /// Takes bytes that are to be written.
@@ -139,7 +151,14 @@ impl Listener {
                     engine.stats.bytes_written += n as u64;
                     self.written += n;
                 }
-                Ok(None) => return,
+                Ok(None) => {
+                    // What has been written is given back: to a server that reads slowly there may always be more.
+                    if self.written > self.out.len() / 2 {
+                        self.out.drain(..self.written);
+                        self.written = 0;
+                    }
+                    return;
+                }
                 Err(error) => self.unwritable = Some(error),
             }
         }
@@ -168,6 +187,11 @@ impl Listener {
         engine.input.start = engine.input.end;
         engine.input.give_back();
         engine.scanner = Scanner::new(false);
+    }
+
+    /// There will be no attempt for some time, or ever.
+    pub(crate) fn given_up(&mut self, cause: &Error) {
+        events::given_up(self.config(), cause);
     }
 
     /// Connects again, in this time.

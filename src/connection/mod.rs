@@ -57,13 +57,13 @@ pub(crate) use found::{Find, Found};
 pub(crate) use issue::{Encoded, unwritten};
 pub(crate) use lines::Lines;
 pub(crate) use listen::Listener;
+pub(crate) use reconnect::Down;
 pub use reconnect::Reconnect;
-pub(crate) use reconnect::is_hopeless;
 pub use stats::Stats;
 pub(crate) use table::{Change, Effect};
 #[cfg(feature = "tls")]
 pub use tls_config::TlsConfig;
-pub(crate) use wake::Waker;
+pub(crate) use wake::Stop;
 
 use crate::error::{Error, Result};
 use crate::idempotent::Idempotent;
@@ -136,7 +136,7 @@ enum Link {
     /// The connection is being taken apart.
     Breaking,
     /// It will be made again when something is wanted of it.
-    Down(reconnect::Down),
+    Down(Down),
     /// It will never be made again.
     Broken,
 }

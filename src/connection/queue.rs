@@ -161,6 +161,11 @@ impl Store {
         self.frames.len() - self.taken
     }
 
+    /// The frames that nobody has taken, by place.
+    pub(super) fn into_frames(self) -> impl Iterator<Item = (u64, Stored)> {
+        self.frames.into_iter().filter(|(_, frame)| !frame.is_empty())
+    }
+
     /// Lets go of what has been taken: at both ends at once, in the middle when it is most of the whole.
     fn tidy(&mut self) {
         while self.frames.back().is_some_and(|entry| entry.1.is_empty()) {

@@ -104,7 +104,7 @@ impl Reconnect {
         self
     }
 
-    pub(crate) fn most(&self) -> u32 {
+    pub(super) fn most(&self) -> u32 {
         self.attempts
     }
 
@@ -113,7 +113,7 @@ impl Reconnect {
     }
 
     /// How long to wait after so many attempts have failed.
-    pub(crate) fn delay(&self, failed: u32) -> Duration {
+    fn delay(&self, failed: u32) -> Duration {
         let doubled = match failed {
             0 => return Duration::ZERO,
             _ => self.first_delay.saturating_mul(1 << (failed - 1).min(16)),
@@ -128,22 +128,69 @@ impl Default for Reconnect {
     }
 }
 
-/// A connection that waits for being made again.
+/// A connection that waits for being made again, be it one of commands or one that listens.
 #[derive(Debug)]
-pub(super) struct Down {
+pub(crate) struct Down {
     /// Why there is no connection: what broke it, or what the last attempt has met with.
     cause: Error,
     /// How many connections in a row did not bring a single reply.
     failed: u32,
     /// Before this time nothing is tried.
     not_before: Option<Instant>,
+    /// How long the last attempt was given, if that was less than it may take.
+    cut: Duration,
 }
 
 impl Down {
-    pub(super) fn new(cause: Error, failed: u32, policy: &Reconnect) -> Self {
-        let delay = if failed < policy.attempts { policy.delay(failed) } else { policy.max_delay };
-        Down { cause, failed, not_before: (!delay.is_zero()).then(|| Instant::now() + delay) }
+    pub(crate) fn new(cause: Error, failed: u32, policy: &Reconnect) -> Self {
+        Down { cause, failed, not_before: not_before(failed, policy), cut: Duration::ZERO }
     }
+
+    pub(crate) fn cause(&self) -> &Error {
+        &self.cause
+    }
+
+    pub(crate) fn failed(&self) -> u32 {
+        self.failed
+    }
+
+    /// How long it is until the next attempt may be made.
+    pub(crate) fn pause(&self) -> Duration {
+        self.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether all attempts have failed: from then on there is one for each time that something is wanted, and none before
+    /// the longest delay has passed.
+    pub(crate) fn is_resting(&self, policy: &Reconnect) -> bool {
+        self.failed >= policy.attempts
+    }
+
+    /// An attempt has failed.
+    pub(crate) fn fail(&mut self, error: Error, config: &super::Config) {
+        events::attempt_failed(config, &error, self.failed.saturating_add(1));
+        let policy = &config.reconnect;
+        // Whoever gives a password may give another one next time.
+        let hopeless = is_hopeless(&error) && config.credentials.is_none();
+        let failed = if hopeless { policy.attempts } else { self.failed.saturating_add(1).min(policy.attempts) };
+        *self = Down::new(error, failed, policy);
+    }
+
+    /// An attempt was cut short by the caller's own time, which says nothing about the server.
+    pub(crate) fn cut_short(&mut self, error: Error, time: Duration) {
+        (self.cause, self.cut) = (error, time);
+    }
+
+    /// How much time the next attempt is given by a caller who has so much left, if it may exceed that: twice that of one
+    /// that was cut short, so that a caller who is always in a hurry has a connection in the end.
+    pub(crate) fn time(&self, left: Duration, whole: Duration) -> Duration {
+        left.max(self.cut.saturating_mul(2)).min(whole)
+    }
+}
+
+/// When the next attempt may be made after so many have failed.
+fn not_before(failed: u32, policy: &Reconnect) -> Option<Instant> {
+    let delay = if failed < policy.attempts { policy.delay(failed) } else { policy.max_delay };
+    (!delay.is_zero()).then(|| Instant::now() + delay)
 }
 
 impl Engine {
@@ -171,8 +218,7 @@ impl Engine {
     fn try_dialing(&mut self, deadline: &mut Deadline, patient: bool) -> Result<()> {
         loop {
             let Link::Down(down) = &self.link else { return self.check() };
-            let resting = self.is_resting();
-            let pause = down.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
+            let (resting, pause) = (down.is_resting(&self.config.reconnect), down.pause());
             if !pause.is_zero() {
                 if resting {
                     return Err(self.give_up());
@@ -197,28 +243,16 @@ impl Engine {
                     }
                 }
                 Err(error) => {
-                    // Whoever gives a password may give another one next time.
-                    let hopeless = is_hopeless(&error) && self.config.credentials.is_none();
                     let Link::Down(down) = &mut self.link else { return self.check() };
                     // An attempt that was cut short by the caller's own deadline says nothing about the server.
                     if time < self.config.connect_timeout
                         && let Err(timeout) = deadline.left()
                     {
-                        down.cause = error;
+                        down.cut_short(error, time);
                         return Err(timeout);
                     }
-                    events::attempt_failed(&self.config, &error, down.failed + 1);
-                    let attempts = self.config.reconnect.attempts;
-                    down.failed = if hopeless { attempts } else { down.failed.saturating_add(1).min(attempts) };
-                    let exhausted = down.failed == attempts;
-                    let delay = if exhausted {
-                        self.config.reconnect.max_delay
-                    } else {
-                        self.config.reconnect.delay(down.failed)
-                    };
-                    down.not_before = Some(Instant::now() + delay);
-                    down.cause = error;
-                    if exhausted {
+                    down.fail(error, &self.config);
+                    if down.is_resting(&self.config.reconnect) {
                         return Err(self.give_up());
                     }
                 }
@@ -226,10 +260,8 @@ impl Engine {
         }
     }
 
-    /// Whether all attempts have failed: from then on there is one for each time that something is wanted, and none before the
-    /// longest delay has passed.
     fn is_resting(&self) -> bool {
-        matches!(&self.link, Link::Down(down) if down.failed >= self.config.reconnect.attempts)
+        matches!(&self.link, Link::Down(down) if down.is_resting(&self.config.reconnect))
     }
 
     /// Lets go of what was kept: nothing can be sent.
@@ -326,7 +358,7 @@ impl Engine {
 }
 
 /// Whether another attempt would fare no better.
-pub(crate) fn is_hopeless(error: &Error) -> bool {
+fn is_hopeless(error: &Error) -> bool {
     match error {
         Error::Config(_) => true,
         // A certificate that is not accepted.
@@ -347,6 +379,41 @@ mod tests {
             let down = Down::new(Error::Timeout, failed, &policy);
             assert_eq!(down.not_before.is_some(), failed > 0);
         }
+    }
+
+    #[test]
+    fn attempts_that_are_cut_short_are_given_more_time_each_and_do_not_count() {
+        let whole = Duration::from_secs(5);
+        let mut down = Down::new(Error::Timeout, 0, &Reconnect::backoff());
+        let mut times = Vec::new();
+        loop {
+            let time = down.time(Duration::from_secs(1), whole);
+            times.push(time.as_secs());
+            if time == whole {
+                break;
+            }
+            down.cut_short(Error::Timeout, time);
+        }
+        assert_eq!((times, down.failed()), (vec![1, 2, 4, 5], 0));
+        assert_eq!(down.time(Duration::MAX, whole), whole);
+    }
+
+    #[test]
+    fn after_the_last_attempt_it_rests_for_the_longest_delay() {
+        let config = super::super::Config::tcp("localhost", 1).reconnect(Reconnect::backoff().attempts(2));
+        let mut down = Down::new(Error::Timeout, 0, &config.reconnect);
+        assert!(down.pause().is_zero());
+        down.fail(Error::Timeout, &config);
+        assert!(!down.is_resting(&config.reconnect));
+        for _ in 0..3 {
+            down.fail(Error::Timeout, &config);
+            assert!(down.is_resting(&config.reconnect) && down.pause() > Duration::from_secs(1));
+            assert_eq!(down.failed(), 2);
+        }
+        // What another attempt would not change.
+        let mut down = Down::new(Error::Timeout, 0, &config.reconnect);
+        down.fail(Error::Config("wrong".into()), &config);
+        assert!(down.is_resting(&config.reconnect));
     }
 
     #[test]

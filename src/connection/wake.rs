@@ -43,6 +43,37 @@ impl Waker {
     }
 }
 
+/// A wish of another thread that a read which waits shall end.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    pub(crate) waker: Waker,
+    wanted: AtomicBool,
+}
+
+impl Stop {
+    pub(crate) fn new() -> io::Result<Stop> {
+        Ok(Stop { waker: Waker::new()?, wanted: AtomicBool::new(false) })
+    }
+
+    /// Ends the read that waits, or else the next one.
+    pub(crate) fn stop(&self) {
+        self.wanted.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    /// Whether it is wanted.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+
+    /// The same, and no longer from then on.
+    #[inline]
+    pub(crate) fn take(&self) -> bool {
+        self.is_wanted() && self.wanted.swap(false, Ordering::AcqRel)
+    }
+}
+
 #[cfg(unix)]
 mod platform {
     use std::io::{self, Read, Write};

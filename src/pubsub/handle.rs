@@ -47,8 +47,12 @@ impl SubscriberHandle {
 
     /// Ends the iteration that is blocked, or else the next one, at once: [`next`](super::Subscriber::next) gives `None`,
     /// whatever has come meanwhile, which stays for the next read. Several before the iteration ends are as good as one.
+    ///
+    /// A thread that is just dialling again, under a [`Reconnect`](crate::Reconnect) policy, does not notice before that
+    /// attempt has ended, which takes at most [`Config::connect_timeout`](crate::Config::connect_timeout); a pause between
+    /// attempts ends at once.
     pub fn stop(&self) {
-        self.shared.stop();
+        self.shared.stop.stop();
     }
 
     /// Like [`Subscriber::subscribe`](super::Subscriber::subscribe).

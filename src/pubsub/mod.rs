@@ -33,10 +33,13 @@
 //! # }
 //! ```
 
+mod again;
 mod core;
 mod handle;
 mod handlers;
 mod message;
+mod patience;
+mod pending;
 mod ticket;
 mod wire;
 mod wish;
@@ -47,10 +50,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::core::{Core, Next, Patience};
+use self::core::{Core, Next};
 pub use handle::{Requested, SubscriberHandle};
 pub use handlers::Handlers;
 pub use message::{Event, EventRef, Gap, Message, MessageRef};
+use patience::Patience;
 use ticket::{Hold, Keeper, Shared, Ticket, Wish};
 pub(crate) use wire::{Kind, Said, read_push};
 
@@ -105,14 +109,26 @@ const BUSY: Error = Error::Refused("the subscriber is in use by what called this
 ///
 /// What is not read stays with the operating system and the server, which disconnects a client for which it has to keep
 /// too much (`client-output-buffer-limit pubsub`). Nothing is read ahead but for what one read of the socket brings, and
-/// what comes before an acknowledgement that is waited for: up to [`set_limit`](Subscriber::set_limit).
+/// what comes before an acknowledgement that is waited for: up to [`set_limit`](Subscriber::set_limit). At most
+/// [`Config::max_outstanding`](crate::Config::max_outstanding) (un)subscribes may be unacknowledged, and as many of other
+/// threads not yet sent; those beyond are [`Error::Refused`].
 ///
 /// # A connection that breaks
 ///
 /// Messages that have come are read first, then the error, and the subscriber is of no more use. With
 /// [`Config::reconnect`](crate::Config::reconnect) the next read dials again and subscribes to everything again, those
-/// included that have not been acknowledged, and gives [`Event::Reconnected`] before any message of the new connection. When
-/// all attempts have failed, the subscriber is broken too.
+/// included that have not been acknowledged, and gives [`Event::Reconnected`] before any message of the new connection.
+///
+/// When all attempts have failed, reads give [`Error::ConnectionLost`], and so do requests that were not acknowledged; what
+/// was, is not forgotten. The subscriber then rests, as a [`Connection`] does (see [`Reconnect`](crate::Reconnect)): until the
+/// longest delay has passed, reads fail at once, and then each of them makes one attempt. A connection on which not everything
+/// was acknowledged again counts as an attempt that failed, as does one whose server refuses it for the moment (it is loading,
+/// or a script takes its time). Any other refusal ends the subscription to that name, and is an error of a later read. An
+/// (un)subscribe that was on its way each time when four connections broke is given up.
+///
+/// A read with little time makes attempts with little time, each twice as long as the one before, until one succeeds; so the
+/// last of them may take longer than the read should, but never longer than
+/// [`Config::connect_timeout`](crate::Config::connect_timeout).
 ///
 /// # Drop
 ///
@@ -222,8 +238,9 @@ impl Subscriber {
     ///
     /// # Errors
     ///
-    /// [`Error::ConnectionLost`] when the connection has broken and is not made again, and at every call from then on. The
-    /// error of an (un)subscribe that was refused and whose handle was dropped; then the subscriber is as good as before.
+    /// [`Error::ConnectionLost`] when the connection has broken and cannot be made again; without a
+    /// [`Reconnect`](crate::Reconnect) policy at every call from then on. The error of an (un)subscribe that was refused and
+    /// whose handle was dropped; then the subscriber is as good as before.
     pub fn next(&self) -> Result<Option<Event>> {
         self.read(Patience::Endless)
     }
@@ -330,7 +347,7 @@ impl Subscriber {
         }
     }
 
-    /// Whether the connection has broken for good.
+    /// Whether the connection has broken for good, which it never does with a [`Reconnect`](crate::Reconnect) policy.
     pub fn is_broken(&self) -> bool {
         self.core().is_ok_and(|core| core.is_broken())
     }
@@ -374,8 +391,9 @@ impl Connection {
     /// When reading fails. [`Error::Refused`] when a watch, a batch or a blocking command without end is left on the
     /// connection, whose guard or handle was forgotten. The connection is closed then.
     pub fn into_subscriber(self) -> Result<Subscriber> {
-        let shared = Arc::new(Shared::new()?);
-        let core = RefCell::new(Core::new(self.listen()?));
+        let mut line = self.listen()?;
+        let shared = Arc::new(Shared::new(line.config().max_outstanding)?);
+        let core = RefCell::new(Core::new(line));
         Ok(Subscriber { core, keeper: Keeper(shared) })
     }
 }
@@ -413,7 +431,7 @@ impl Iterator for Events<'_> {
         self.ended = match &next {
             None => true,
             // Every other error is that of one command.
-            Some(Err(error)) => error.is_connection_lost() || matches!(error, Error::Refused(_)),
+            Some(Err(error)) => error.is_connection_lost() || self.subscriber.core().is_err(),
             Some(Ok(_)) => false,
         };
         next

@@ -1,15 +1,18 @@
 //! What is between those who ask for subscriptions and the thread that reads.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::wire::Kind;
 use crate::args::Gathered;
-use crate::connection::Waker;
+use crate::connection::Stop;
 use crate::error::{Error, Result};
 
 pub(super) const GONE: Error = Error::Refused("the subscriber is gone");
+
+pub(super) const CROWDED: Error = Error::Refused(
+    "as many (un)subscribes as Config::max_outstanding says are not acknowledged yet: read first, so that they are",
+);
 
 /// A poisoned lock is as good as another: nothing here is left half done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -122,44 +125,72 @@ pub(super) enum Wish {
     None(Vec<Promise>),
 }
 
+impl Wish {
+    /// Says that nothing will come of it. An error that nobody will ask for is given back.
+    fn refuse(self, error: &Error) -> Option<Error> {
+        match self {
+            Wish::These { promise, .. } => promise.fulfil(Err(error.clone())),
+            Wish::None(promises) => {
+                let unseen = promises.into_iter().map(|promise| promise.fulfil(Err(error.clone())));
+                // The ticket is fulfilled by the last one.
+                unseen.fold(None, Option::or)
+            }
+        }
+    }
+}
+
 /// What all threads see of a subscriber.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) waker: Waker,
-    stopped: AtomicBool,
+    /// Ends the iteration; its waker brings the word of the inbox too.
+    pub(super) stop: Stop,
     inbox: Mutex<Inbox>,
+    /// How much the inbox takes.
+    most: usize,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Inbox {
-    pub(super) wishes: Vec<Wish>,
+struct Inbox {
+    wishes: Vec<Wish>,
     /// Errors of requests whose handles were dropped.
-    pub(super) unseen: Vec<Error>,
+    unseen: Vec<Error>,
+    /// No more is asked for.
     closed: bool,
+    /// Nobody is left to be told of an error.
+    ended: bool,
 }
 
 impl Shared {
-    pub(super) fn new() -> Result<Shared> {
-        Ok(Shared { waker: Waker::new()?, stopped: AtomicBool::new(false), inbox: Mutex::default() })
+    pub(super) fn new(most: usize) -> Result<Shared> {
+        Ok(Shared { stop: Stop::new()?, inbox: Mutex::default(), most })
     }
 
-    /// Leaves a wish for the thread that reads. If there is none any more, its promises say so.
+    /// Leaves a wish for the thread that reads. If that is not possible, its promises say so.
     pub(super) fn ask(&self, wish: Wish) {
         let mut inbox = lock(&self.inbox);
-        if !inbox.closed {
+        let refused = if inbox.closed {
+            Some((wish, GONE))
+        } else if inbox.wishes.len() >= self.most {
+            Some((wish, CROWDED))
+        } else {
             inbox.wishes.push(wish);
-            drop(inbox);
-            self.waker.wake();
+            None
+        };
+        drop(inbox);
+        match refused {
+            // Whoever asks has not let go of the handle yet.
+            Some((wish, error)) => drop(wish.refuse(&error)),
+            None => self.stop.waker.wake(),
         }
     }
 
     /// Leaves an error that nobody has seen.
     pub(super) fn leave(&self, error: Error) {
         let mut inbox = lock(&self.inbox);
-        if !inbox.closed {
+        if !inbox.ended && inbox.unseen.len() < self.most {
             inbox.unseen.push(error);
             drop(inbox);
-            self.waker.wake();
+            self.stop.waker.wake();
         }
     }
 
@@ -169,26 +200,25 @@ impl Shared {
         (std::mem::take(&mut inbox.wishes), std::mem::take(&mut inbox.unseen))
     }
 
-    pub(super) fn stop(&self) {
-        self.stopped.store(true, Ordering::Release);
-        self.waker.wake();
-    }
-
-    /// Whether the iteration is to end: each stop ends one.
-    #[inline]
-    pub(super) fn take_stop(&self) -> bool {
-        self.stopped.load(Ordering::Acquire) && self.stopped.swap(false, Ordering::AcqRel)
-    }
-
-    /// Nothing is taken in any more, and what was asked for and not sent will not be.
+    /// Nothing is taken in any more but errors, and what was asked for and not sent will not be.
     pub(super) fn close(&self) {
-        let inbox = {
+        let wishes = {
             let mut inbox = lock(&self.inbox);
             inbox.closed = true;
             std::mem::take(&mut inbox.wishes)
         };
-        // Its promises are broken without the lock.
-        drop(inbox);
+        for wish in wishes {
+            if let Some(error) = wish.refuse(&GONE) {
+                self.leave(error);
+            }
+        }
+    }
+
+    /// The end: the errors that are left.
+    pub(super) fn end(&self) -> Vec<Error> {
+        let mut inbox = lock(&self.inbox);
+        (inbox.closed, inbox.ended) = (true, true);
+        std::mem::take(&mut inbox.unseen)
     }
 }
 
@@ -217,5 +247,6 @@ pub(super) struct Keeper(pub(super) Arc<Shared>);
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.0.close();
+        self.0.end();
     }
 }
