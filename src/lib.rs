@@ -43,7 +43,7 @@ pub use connection::TlsConfig;
 pub use connection::{Config, Connection, Credentials, IntoConfig, Protocol, Reconnect, SendWhen, Stats};
 pub use error::{BatchError, ConnectionLost, Error, Result, Sent, ServerError, UnexpectedReply, WaitError};
 pub use idempotent::Idempotent;
-pub use monitor::{Monitor, MonitorClient, MonitorEntry};
+pub use monitor::{Monitor, MonitorClient, MonitorEntry, MonitorHandle};
 #[cfg(feature = "r2d2")]
 pub use pool::Pool;
 pub use pubsub::Subscriber;

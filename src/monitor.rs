@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::iter::FusedIterator;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::connection::{Connection, IntoConfig, Lines};
+use crate::connection::{Connection, IntoConfig, Lines, Stop};
 use crate::error::{Error, Result, UnexpectedReply};
 
 /// A connection on which the server tells every command that it runs, of all clients: MONITOR.
@@ -57,7 +58,8 @@ use crate::error::{Error, Result, UnexpectedReply};
 /// A line that cannot be read is an error of its own ([`Error::UnexpectedReply`]), and the next one comes after it. When
 /// the connection breaks, what had arrived whole is still told, then [`Error::ConnectionLost`], then nothing more: no
 /// [`Reconnect`](crate::Reconnect) policy applies here, since nobody would notice the gap.
-/// [`into_connection`](Monitor::into_connection) goes on from there, and dropping the monitor ends it.
+/// [`into_connection`](Monitor::into_connection) goes on from there, and dropping the monitor ends it. Another thread ends an
+/// iteration with a [`MonitorHandle`].
 pub struct Monitor {
     lines: Lines,
     /// The end of the connection has been told.
@@ -74,8 +76,13 @@ impl Monitor {
         Connection::open(config)?.into_monitor()
     }
 
-    /// Waits at most this long for the next command: `None` when the time has passed. With [`Duration::ZERO`] it does not
-    /// wait.
+    /// What other threads end the iteration with.
+    pub fn handle(&self) -> MonitorHandle {
+        MonitorHandle { stop: Arc::clone(self.lines.stop()) }
+    }
+
+    /// Waits at most this long for the next command: `None` when the time has passed, or a [`MonitorHandle`] has
+    /// [stopped](MonitorHandle::stop) the monitor. With [`Duration::ZERO`] it does not wait.
     ///
     /// # Errors
     ///
@@ -117,8 +124,9 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// [`Error::Server`] when the user may not do this, [`Error::Timeout`] and [`Error::ConnectionLost`]. The connection is
-    /// closed then.
+    /// [`Error::Server`] when the user may not do this, [`Error::Timeout`] and [`Error::ConnectionLost`]. [`Error::Refused`]
+    /// when a watch, a batch or a blocking command without end is left on the connection, whose guard or handle was forgotten
+    /// or detached. The connection is closed then.
     pub fn into_monitor(self) -> Result<Monitor> {
         Ok(Monitor { lines: Lines::begin(self, "MONITOR")?, ended: false })
     }
@@ -128,7 +136,14 @@ impl Iterator for Monitor {
     type Item = Result<MonitorEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended { None } else { Some(self.next_within(None)) }
+        if self.ended {
+            return None;
+        }
+        match self.next_within(None) {
+            // Without a time this is a stop.
+            Err(Error::Timeout) => None,
+            next => Some(next),
+        }
     }
 }
 
@@ -137,6 +152,41 @@ impl FusedIterator for Monitor {}
 impl fmt::Debug for Monitor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Monitor").field(self.lines.connection()).finish()
+    }
+}
+
+/// A [`Monitor`] as other threads see it: they end an iteration that is blocked. It can be cloned, and sent anywhere.
+///
+/// ```
+/// # fn main() -> redefer::Result<()> {
+/// # #[cfg(feature = "testing")] {
+/// # let server = redefer::testing::Server::start()?;
+/// use redefer::Monitor;
+///
+/// let mut monitor = Monitor::open(server.url())?;
+/// let handle = monitor.handle();
+/// std::thread::scope(|scope| {
+///     scope.spawn(move || handle.stop());
+///     assert!(monitor.next().is_none()); // blocks until it is stopped: nobody does anything
+/// });
+/// let conn = monitor.into_connection()?;
+/// # conn.sync()?;
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Dropping it does nothing. When the monitor is gone, there is nothing left to stop.
+#[derive(Clone, Debug)]
+pub struct MonitorHandle {
+    stop: Arc<Stop>,
+}
+
+impl MonitorHandle {
+    /// Ends the iteration at once, for good: the iterator gives `None` from now on, and so does
+    /// [`next_timeout`](Monitor::next_timeout), whatever has come meanwhile. Never blocks.
+    pub fn stop(&self) {
+        self.stop.stop();
     }
 }
 

@@ -205,6 +205,87 @@ fn the_end_of_the_server_is_told_once_whatever_the_policy() -> Result<()> {
     support::until("connected again", || Ok(conn.ping().wait().is_ok()))
 }
 
+#[test]
+fn another_thread_stops_a_monitor_that_waits() -> Result<()> {
+    let server = support::server();
+    let conn = support::open(&server);
+    support::within(LIMIT, move || {
+        for config in [support::config(&server), support::unix_config(&server)] {
+            for round in 0..50 {
+                let mut monitor = Monitor::open(config.clone())?;
+                let handle = monitor.handle();
+                let stopper = std::thread::spawn(move || handle.clone().stop());
+                assert!(monitor.next().is_none(), "{round}");
+                stopper.join().unwrap();
+            }
+        }
+        // For good, whatever has come.
+        let mut monitor = Monitor::open(support::config(&server))?;
+        conn.ping().wait()?;
+        assert_eq!(words(&next(&mut monitor)), [b"PING"]);
+        conn.ping().wait()?;
+        monitor.handle().stop();
+        assert!(monitor.next().is_none());
+        assert_eq!(monitor.next_timeout(LONG)?, None);
+        assert_eq!(monitor.next_timeout(Duration::ZERO)?, None);
+        assert!(monitor.next().is_none());
+        let handle = monitor.handle();
+        let mut monitor = monitor.into_connection()?.into_monitor()?;
+        handle.stop();
+        conn.echo::<String>("another").wait()?;
+        assert_eq!(words(&next(&mut monitor)), [&b"ECHO"[..], b"another"]);
+        Ok(())
+    })
+}
+
+#[test]
+fn what_reading_does_not_end_is_refused() -> Result<()> {
+    let server = support::server();
+    let conn = support::open(&server);
+    conn.blpop::<String, String>("nothing", None).detach();
+    assert!(matches!(conn.into_monitor().map(drop), Err(Error::Refused(_))));
+    let conn = support::open(&server);
+    std::mem::forget(conn.batch());
+    assert!(matches!(conn.into_monitor().map(drop), Err(Error::Refused(_))));
+    let conn = support::open(&server);
+    std::mem::forget(conn.watch("key")?);
+    assert!(matches!(conn.into_monitor().map(drop), Err(Error::Refused(_))));
+    Ok(())
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn with_tls_lines_come_and_a_stop_ends_the_wait_for_them() -> Result<()> {
+    use redefer::TlsConfig;
+    use support::tls::{Authority, TlsServer};
+
+    let authority = Authority::new("an authority");
+    let identity = authority.issue(&["127.0.0.1"]);
+    for server in TlsServer::all(&identity, None) {
+        let config = support::config_for(&format!("redis://127.0.0.1:{}", server.tls_port));
+        let mut monitor = Monitor::open(config.tls(TlsConfig::new().root_certificates(&authority.pem)))?;
+        support::within(LIMIT, move || {
+            let conn = support::open(&server);
+            // Longer than a record, and many in one.
+            for n in 0..1000 {
+                conn.set(n, "x".repeat(n * 40)).detach();
+            }
+            conn.sync()?;
+            let sets = monitor.by_ref().filter(|entry| entry.as_ref().map_or(true, |entry| entry.args[0] == b"SET"));
+            for (n, entry) in sets.take(1000).enumerate() {
+                let args = entry?.args;
+                assert_eq!((&args[1], args[2].len()), (&n.to_string().into_bytes(), n * 40));
+            }
+            let handle = monitor.handle();
+            let stopper = std::thread::spawn(move || handle.stop());
+            assert!(monitor.next().is_none());
+            stopper.join().unwrap();
+            monitor.into_connection()?.ping().wait()
+        })?;
+    }
+    Ok(())
+}
+
 // What no real server sends.
 
 fn scripted(mut script: impl FnMut(&mut Peer) -> io::Result<()> + Send + 'static) -> (Scripted, Config) {
@@ -311,4 +392,28 @@ fn what_is_no_line_ends_the_connection() -> Result<()> {
     drop(monitor);
     server.finish();
     Ok(())
+}
+
+#[test]
+fn a_line_without_end_does_not_keep_a_read_that_does_not_wait() {
+    let (server, config) = scripted(|peer| {
+        peer.send("+OK\r\n+1.000000 [0 lua] \"A\"\r\n+")?;
+        // Until the client has had enough.
+        let part = vec![b'x'; 1 << 20];
+        while peer.send(&part).is_ok() {}
+        Ok(())
+    });
+    support::within(LIMIT, move || {
+        let mut monitor = Monitor::open(config).unwrap();
+        assert_eq!(next(&mut monitor).args, [b"A"]);
+        for _ in 0..100 {
+            assert!(matches!(monitor.next_timeout(Duration::ZERO), Ok(None)));
+            assert!(matches!(monitor.next_timeout(Duration::from_millis(1)), Ok(None)));
+        }
+        let handle = monitor.handle();
+        let stopper = std::thread::spawn(move || handle.stop());
+        assert!(monitor.next().is_none());
+        stopper.join().unwrap();
+    });
+    server.finish();
 }

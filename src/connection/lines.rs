@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::engine::Engine;
+use super::traffic::READS;
+use super::wake::Stop;
 use super::{Connection, Deadline, Reconnect};
 use crate::error::{ConnectionLost, Error, Result, Sent, ServerError, UnexpectedReply};
 use crate::resp::{self, MAX_LINE, ProtocolError};
@@ -19,24 +21,22 @@ pub(crate) struct Lines {
     cut: bool,
     /// What the connection has been opened with. None applies to the lines: those of a break would be lost in silence.
     policy: Reconnect,
+    stop: Arc<Stop>,
 }
 
 impl Lines {
     /// Reads everything that is outstanding, then sends the command and waits until the server has agreed.
     pub(crate) fn begin(conn: Connection, command: &str) -> Result<Lines> {
+        let stop = Arc::new(Stop::new()?);
         let (policy, place) = conn.with_guards(|engine| {
-            engine.abandon_streaming();
-            let last = engine.issued;
-            let mut deadline = Deadline::new(engine.allowance(last));
-            engine.sync(last, &mut deadline)?;
-            engine.up(&mut deadline)?;
+            engine.quiet()?;
             let policy = std::mem::take(&mut engine.config.reconnect);
             let mut bytes = Vec::new();
             resp::encode_command(&mut bytes, &[command]);
             Ok::<_, Error>((policy, engine.issue_encoded(&bytes, None)))
         })??;
         conn.wait::<()>(place)?;
-        Ok(Lines { conn, seen: 0, cut: false, policy })
+        Ok(Lines { conn, seen: 0, cut: false, policy, stop })
     }
 
     /// The connection, to look at.
@@ -44,25 +44,48 @@ impl Lines {
         &self.conn
     }
 
+    /// What ends a wait for the next line.
+    pub(crate) fn stop(&self) -> &Arc<Stop> {
+        &self.stop
+    }
+
     /// The next line without its type byte and its end. Waits for at most this long, without a time for ever, and with no
-    /// time at all takes what is there.
+    /// time at all takes what is there. [`Error::Timeout`] at once when a stop is wanted.
     ///
     /// Whether there may be another one after an error is to be seen from the connection.
     pub(crate) fn next(&mut self, time: Option<Duration>) -> Result<Vec<u8>> {
         let mut deadline = Deadline::new(time);
+        let mut reads = 0;
         loop {
+            if self.stop.is_wanted() {
+                return Err(Error::Timeout);
+            }
             if let Some(line) = self.take_line()? {
                 return Ok(line);
             }
             let engine = self.conn.engine.get_mut();
             engine.check().map_err(after_sending)?;
-            let came = match time {
-                Some(Duration::ZERO) => engine.look(),
-                _ => engine.fill(&mut deadline),
-            };
-            // What broke the connection may have come behind whole lines.
-            if let Err(Error::Timeout) = came {
+            engine.input.make_room(usize::MAX);
+            // What breaks the connection may come behind whole lines, so the error is told when these have been.
+            match engine.read_now() {
+                Ok(false) => {}
+                // A line without end must not outlast the time there is.
+                Ok(true) if time == Some(Duration::ZERO) && reads < READS => {
+                    reads += 1;
+                    continue;
+                }
+                Ok(true) if time != Some(Duration::ZERO) => {
+                    deadline.left()?;
+                    continue;
+                }
+                Ok(true) => return Err(Error::Timeout),
+                Err(_) => continue,
+            }
+            if time == Some(Duration::ZERO) {
                 return Err(Error::Timeout);
+            }
+            if let Err(error) = engine.stream.wait(&self.stop.waker, false, deadline.left()?) {
+                engine.break_with_io(error);
             }
         }
     }
@@ -124,12 +147,6 @@ fn after_sending(error: Error) -> Error {
 }
 
 impl Engine {
-    /// Reads what is there, without waiting: [`Error::Timeout`] if nothing is.
-    fn look(&mut self) -> Result<()> {
-        self.input.make_room(usize::MAX);
-        if self.read_now()? { Ok(()) } else { Err(Error::Timeout) }
-    }
-
     /// Goes on with a new connection, on which nothing has happened yet.
     fn dial_anew(&mut self, policy: Reconnect) -> Result<()> {
         // To the end of file: a server that has no room left must have noticed before the new connection comes.
@@ -137,8 +154,6 @@ impl Engine {
         self.config.reconnect = policy;
         let changed: Vec<_> = self.changed.values().cloned().collect();
         let fresh = Engine::connect(self.redial_config(), self.config.connect_timeout, &changed)?;
-        // By a guard that was forgotten.
-        self.watching = false;
         self.watch_generation += 1;
         self.adopt(fresh);
         self.check()
