@@ -266,15 +266,17 @@ fn with_tls_lines_come_and_a_stop_ends_the_wait_for_them() -> Result<()> {
         let mut monitor = Monitor::open(config.tls(TlsConfig::new().root_certificates(&authority.pem)))?;
         support::within(LIMIT, move || {
             let conn = support::open(&server);
-            // Longer than a record, and many in one.
-            for n in 0..1000 {
-                conn.set(n, "x".repeat(n * 40)).detach();
+            // Longer than a record, and many in one. (A 7.0 server whose TLS cannot write for a while may end the connection
+            // by itself, "bad length", so that this is no more than the sockets hold.)
+            let len = |n: usize| if n == 99 { 20_000 } else { n * 10 };
+            for n in 0..200 {
+                conn.set(n, "x".repeat(len(n))).detach();
             }
             conn.sync()?;
             let sets = monitor.by_ref().filter(|entry| entry.as_ref().map_or(true, |entry| entry.args[0] == b"SET"));
-            for (n, entry) in sets.take(1000).enumerate() {
+            for (n, entry) in sets.take(200).enumerate() {
                 let args = entry?.args;
-                assert_eq!((&args[1], args[2].len()), (&n.to_string().into_bytes(), n * 40));
+                assert_eq!((&args[1], args[2].len()), (&n.to_string().into_bytes(), len(n)));
             }
             let handle = monitor.handle();
             let stopper = std::thread::spawn(move || handle.stop());
