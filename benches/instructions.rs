@@ -1,4 +1,4 @@
-//! Instructions per command, counted by callgrind.
+//! Instructions per command, and per message of a subscriber, counted by callgrind.
 //!
 //! ```text
 //! cargo bench --features testing --bench instructions              # the table; fails if a limit is exceeded
@@ -19,10 +19,12 @@ use std::collections::HashMap;
 use std::env;
 use std::fs;
 use std::hint::black_box;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use redefer::prelude::*;
+use redefer::pubsub::{EventRef, Subscriber};
 use redefer::testing::Server;
 
 type Failure = Box<dyn std::error::Error>;
@@ -31,21 +33,32 @@ const KEY: &str = "somemediumkey2";
 const VALUE: &str = "somemediumvalue";
 const HASH: &str = "somemediumhash";
 const LIST: &str = "somemediumlist";
+const CHANNEL: &str = "somemediumchannel";
 /// Elements of the list, of 26 bytes each.
 const ELEMENTS: usize = 10_000;
 
 /// One row of the table.
 struct Row {
     name: &'static str,
-    /// Commands that are outstanding at once; of the list's rows, elements.
+    /// Commands that are outstanding at once; of the list's rows, elements; of a subscriber's, messages that are published
+    /// by one script.
     window: usize,
     /// The most instructions that one may cost.
     limit: Option<u64>,
-    run: fn(&Connection, usize) -> redefer::Result<()>,
+    run: Run,
+}
+
+enum Run {
+    Commands(fn(&Connection, usize) -> redefer::Result<()>),
+    Messages(fn(&Subscriber, usize) -> redefer::Result<()>),
 }
 
 const fn row(name: &'static str, window: usize, limit: u64, run: fn(&Connection, usize) -> redefer::Result<()>) -> Row {
-    Row { name, window, limit: if limit == 0 { None } else { Some(limit) }, run }
+    Row { name, window, limit: if limit == 0 { None } else { Some(limit) }, run: Run::Commands(run) }
+}
+
+const fn messages(name: &'static str, window: usize, run: fn(&Subscriber, usize) -> redefer::Result<()>) -> Row {
+    Row { name, window, limit: None, run: Run::Messages(run) }
 }
 
 const ROWS: &[Row] = &[
@@ -73,6 +86,11 @@ const ROWS: &[Row] = &[
     row("LRANGE into String, an element", ELEMENTS, 0, lrange_strings),
     row("LRANGE into Vec<String>, an element", ELEMENTS, 0, lrange_collected),
     row("LRANGE for_each_bytes, an element", ELEMENTS, 0, lrange_bytes),
+    messages("message, for_each", 256, messages_lent),
+    messages("message, for_each", 4096, messages_lent),
+    messages("message, next", 256, messages_owned),
+    messages("message, next", 4096, messages_owned),
+    messages("message, next, payload as String", 4096, messages_as_strings),
 ];
 
 fn wait_each<T: redefer::FromReply>(handles: &mut Vec<Reply<'_, T>>) -> redefer::Result<()> {
@@ -199,6 +217,36 @@ fn lrange_bytes(conn: &Connection, _: usize) -> redefer::Result<()> {
     })
 }
 
+#[inline(never)]
+fn messages_lent(subscriber: &Subscriber, window: usize) -> redefer::Result<()> {
+    let mut left = window;
+    subscriber.for_each(|event| {
+        if let EventRef::Message(message) = event {
+            black_box((message.channel(), message.payload()));
+            left -= 1;
+        }
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+}
+
+#[inline(never)]
+fn messages_owned(subscriber: &Subscriber, window: usize) -> redefer::Result<()> {
+    for _ in 0..window {
+        black_box(subscriber.next()?);
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn messages_as_strings(subscriber: &Subscriber, window: usize) -> redefer::Result<()> {
+    for _ in 0..window {
+        if let Some(message) = subscriber.next()?.and_then(|event| event.into_message()) {
+            black_box(message.payload_as::<String>()?);
+        }
+    }
+    Ok(())
+}
+
 /// What the measured process does: `REDEFER_BENCH` has the row, the repetitions and the server.
 fn measured(task: &str) -> Result<(), Failure> {
     let mut words = task.split(' ');
@@ -206,8 +254,18 @@ fn measured(task: &str) -> Result<(), Failure> {
     let (row, repetitions, url) = (word()?.parse::<usize>()?, word()?.parse::<usize>()?, word()?);
     let row = &ROWS[row];
     let conn = Connection::open(url)?;
-    for _ in 0..repetitions {
-        (row.run)(&conn, row.window)?;
+    match row.run {
+        Run::Commands(run) => (0..repetitions).try_for_each(|_| run(&conn, row.window))?,
+        Run::Messages(run) => {
+            let subscriber = Subscriber::open(url)?;
+            subscriber.subscribe(CHANNEL).wait()?;
+            // One command for all messages of a window, which weighs little beside them.
+            let publish = "for _ = 1, ARGV[1] do redis.call('PUBLISH', KEYS[1], ARGV[2]) end";
+            for _ in 0..repetitions {
+                conn.eval::<Option<i64>>(publish, CHANNEL, (row.window, VALUE)).wait()?;
+                run(&subscriber, row.window)?;
+            }
+        }
     }
     Ok(())
 }

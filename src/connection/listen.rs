@@ -19,6 +19,8 @@ pub(crate) struct Listener {
     conn: Connection,
     out: Vec<u8>,
     written: usize,
+    /// The scanner is in the middle of the frame at the front.
+    begun: bool,
     /// Why nothing more can be written. What the server has sent before is read all the same.
     unwritable: Option<io::Error>,
 }
@@ -28,7 +30,7 @@ impl Connection {
     pub(crate) fn listen(mut self) -> Result<Listener> {
         self.with_guards(Engine::quiet)??;
         self.engine.get_mut().forget_handles();
-        Ok(Listener { conn: self, out: Vec::new(), written: 0, unwritable: None })
+        Ok(Listener { conn: self, out: Vec::new(), written: 0, begun: false, unwritable: None })
     }
 }
 
@@ -97,11 +99,19 @@ impl Listener {
 
     /// The length of the frame at the front, if it is whole.
     pub(crate) fn front(&mut self) -> Result<Option<usize>> {
-        let engine = self.engine();
+        let engine = self.conn.engine.get_mut();
         if engine.input.len() == 0 {
             return Ok(None);
         }
-        Ok(engine.scanner.scan(engine.input.bytes())?)
+        let whole = engine.scanner.scan(engine.input.bytes())?;
+        self.begun = whole.is_none();
+        Ok(whole)
+    }
+
+    /// The bytes from the beginning of the next frame on, unless some of it has been scanned.
+    #[inline]
+    pub(crate) fn ahead(&mut self) -> &[u8] {
+        if self.begun { &[] } else { self.conn.engine.get_mut().input.bytes() }
     }
 
     /// Moves on behind the frame at the front, which stays where it is until the next [`traffic`](Listener::traffic).
@@ -179,6 +189,7 @@ impl Listener {
     /// The connection is of no more use.
     pub(crate) fn close(&mut self, cause: &Error) {
         (self.out, self.written, self.unwritable) = (Vec::new(), 0, None);
+        self.begun = false;
         let engine = self.engine();
         events::lost(&engine.config, cause, 0, 0);
         engine.link = Link::Broken;

@@ -298,13 +298,14 @@ impl Core {
     /// Takes whole frames from the read buffer up to one that is an event. `None`: more bytes are needed.
     fn take(&mut self) -> Result<Option<Next>> {
         loop {
+            if let Some((n, spans)) = wire::message(self.line.ahead(), self.resp2) {
+                self.line.pass(n);
+                return Ok(Some(self.message_passed(n, spans)));
+            }
             let Some(n) = self.line.front()? else { return Ok(None) };
             self.line.pass(n);
             match wire::read(self.line.passed(n), self.resp2) {
-                Said::Message(spans) => {
-                    self.fruitful |= self.restoring == 0;
-                    return Ok(Some(Next::Message(n, spans)));
-                }
+                Said::Message(spans) => return Ok(Some(self.message_passed(n, spans))),
                 Said::Acknowledged { kind, subscribed, name, count } => {
                     let set = &mut self.subscribed[kind as usize];
                     match self.pending.front_mut() {
@@ -348,6 +349,12 @@ impl Core {
                 Said::Reply => return Err(ProtocolError::UnaskedReply.into()),
             }
         }
+    }
+
+    #[inline]
+    fn message_passed(&mut self, n: usize, spans: Spans) -> Next {
+        self.fruitful |= self.restoring == 0;
+        Next::Message(n, spans)
     }
 
     /// The first command is answered. An error is one of the connection.

@@ -68,6 +68,56 @@ pub(crate) fn read_push(bytes: &[u8]) -> Said<'_> {
     read(bytes, false)
 }
 
+/// A message at the front of `bytes`, and how long its frame is, if all of it is there and nothing about it is unusual: what
+/// nearly all frames are. Everything else is for the scanner.
+#[inline]
+pub(super) fn message(bytes: &[u8], resp2: bool) -> Option<(usize, Spans)> {
+    let (first, rest) = bytes.split_first()?;
+    if *first != if resp2 { b'*' } else { b'>' } {
+        return None;
+    }
+    let (at, has_pattern, shard) = if rest.starts_with(b"3\r\n$7\r\nmessage\r\n") {
+        (17, false, false)
+    } else if rest.starts_with(b"4\r\n$8\r\npmessage\r\n") {
+        (18, true, false)
+    } else if rest.starts_with(b"3\r\n$8\r\nsmessage\r\n") {
+        (18, false, true)
+    } else {
+        return None;
+    };
+    let (pattern, at) = if has_pattern {
+        let pattern = short_bulk(bytes, at)?;
+        let end = pattern.end + 2;
+        (Some(pattern), end)
+    } else {
+        (None, at)
+    };
+    let channel = short_bulk(bytes, at)?;
+    let payload = short_bulk(bytes, channel.end + 2)?;
+    Some((payload.end + 2, Spans { pattern, channel, payload, shard }))
+}
+
+/// Where the text stands of the bulk string at this place, if it is there and its length has at most five digits.
+#[inline]
+fn short_bulk(bytes: &[u8], at: usize) -> Option<Range<usize>> {
+    let header = bytes.get(at..)?.strip_prefix(b"$")?;
+    let (mut len, mut digits) = (0, 0);
+    for byte in header.iter().take(5) {
+        match byte.wrapping_sub(b'0') {
+            digit @ 0..=9 => len = len * 10 + usize::from(digit),
+            _ => break,
+        }
+        digits += 1;
+    }
+    // One with a zero in front is not usual.
+    if digits == 0 || (digits > 1 && header.first() == Some(&b'0')) || !header.get(digits..)?.starts_with(b"\r\n") {
+        return None;
+    }
+    let start = at + digits + 3;
+    let end = start + len;
+    bytes.get(end..)?.starts_with(b"\r\n").then_some(start..end)
+}
+
 /// What the one whole frame says that `bytes` are.
 pub(super) fn read(bytes: &[u8], resp2: bool) -> Said<'_> {
     let elements = match resp::frame(bytes) {
@@ -141,6 +191,57 @@ mod tests {
         let Said::Message(spans) = read(bytes, resp2) else { panic!("no message") };
         let parts = spans.pattern.into_iter().chain([spans.channel, spans.payload]);
         parts.map(|range| &bytes[range]).collect()
+    }
+
+    #[test]
+    fn usual_messages_are_found_as_the_scanner_finds_them() {
+        let word = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+        let long = "x".repeat(12_345);
+        for (resp2, first) in [(true, '*'), (false, '>')] {
+            for payload in ["", "1", "0123456789", "\r\n$1\r\n", &long] {
+                for head in [
+                    format!("3\r\n{}{}", word("message"), word("c")),
+                    format!("3\r\n{}{}", word("smessage"), word("")),
+                    format!("4\r\n{}{}{}", word("pmessage"), word("c*"), word("cc")),
+                ] {
+                    let frame = format!("{first}{head}{}", word(payload));
+                    let Said::Message(spans) = read(frame.as_bytes(), resp2) else { panic!("no message") };
+                    let found = Some((frame.len(), spans));
+                    assert_eq!(message(frame.as_bytes(), resp2), found);
+                    assert_eq!(message(format!("{frame}{frame}").as_bytes(), resp2), found);
+                    assert_eq!(message(frame.as_bytes(), !resp2), None);
+                    for len in 0..frame.len().min(60) {
+                        assert_eq!(message(&frame.as_bytes()[..len], resp2), None);
+                    }
+                    assert_eq!(message(&frame.as_bytes()[..frame.len() - 1], resp2), None);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_unusual_is_left_to_the_scanner() {
+        let usual = ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nmm\r\n";
+        assert!(message(usual.as_bytes(), false).is_some());
+        for (from, to) in [
+            ("$2\r\nmm", "$02\r\nmm"),
+            ("$2\r\nmm", "$-1\r\nmm"),
+            ("$2\r\nmm", "$\r\nmm"),
+            ("$2\r\nmm", "$3\r\nmm"),
+            ("$2\r\nmm", "$1\r\nmm"),
+            ("$2\r\nmm", "$2\rXmm"),
+            ("$2\r\nmm", "$000002\r\nmm"),
+            ("$2\r\nmm", "$100000\r\nmm"),
+            ("$2\r\nmm", ":2\r\nmm"),
+            ("$2\r\nmm", "_\r\n"),
+            ("$1\r\nc", "$1\r\ncc"),
+            ("message", "massage"),
+            (">3", ">4"),
+            (">3", "*3"),
+            (">3", "|1\r\n+a\r\n+b\r\n>3"),
+        ] {
+            assert_eq!(message(usual.replacen(from, to, 1).as_bytes(), false), None, "{to:?}");
+        }
     }
 
     #[test]
