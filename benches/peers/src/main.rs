@@ -5,8 +5,9 @@
 //! … -- --rounds 9 --commands 500000 throughput lrange                               # some of it, more exactly
 //! ```
 //!
-//! The parts are `throughput`, `lrange`, `cache`, `sending` and `memory`, and `build`, which runs only when asked for. Times are medians of the rounds, in each of which every
-//! client has its turn; so ratios can be trusted, and seconds only as far as the machine is idle. Each server is
+//! The parts are `throughput`, `lrange`, `messages`, `cache`, `sending` and `memory`, and `build`, which runs only when
+//! asked for. Times are medians of the rounds, in each of which every client has its turn; so ratios can be trusted, and
+//! seconds only as far as the machine is idle. Each server is
 //! private, `redefer::testing::Server`. It shares the processors with the clients, as always on one machine.
 
 mod build;
@@ -16,6 +17,7 @@ mod hiredis;
 mod lrange;
 mod measure;
 mod memory;
+mod messages;
 mod sending;
 mod throughput;
 
@@ -45,10 +47,10 @@ fn main() -> Outcome {
             "--commands" => extent.commands = value()?.parse()?,
             // What this program starts itself with, for measurements that need a process of their own.
             "--child" => return child(&value()?, &value()?),
-            "throughput" | "lrange" | "cache" | "sending" | "memory" | "build" => parts.push(arg),
+            "throughput" | "lrange" | "messages" | "cache" | "sending" | "memory" | "build" => parts.push(arg),
             _ => {
                 return Err(format!(
-                    "{arg}: not throughput, lrange, cache, sending, memory, build, --rounds or --commands"
+                    "{arg}: not throughput, lrange, messages, cache, sending, memory, build, --rounds or --commands"
                 )
                 .into());
             }
@@ -66,6 +68,9 @@ fn main() -> Outcome {
     }
     if wanted("lrange") {
         lrange::run(&server, extent.rounds)?;
+    }
+    if wanted("messages") {
+        messages::run(extent.rounds, extent.commands * 5)?;
     }
     if wanted("cache") {
         cache::run(&server, extent.rounds, extent.commands)?;
@@ -85,6 +90,7 @@ fn main() -> Outcome {
 fn child(task: &str, url: &str) -> Outcome {
     match task.split_once(':') {
         Some(("lrange", client)) => lrange::child(client, url),
+        Some(("messages", task)) => messages::child(task, url),
         Some(("memory", case)) => memory::child(case, url),
         _ => Err(format!("{task}: no such task").into()),
     }
