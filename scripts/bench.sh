@@ -3,7 +3,7 @@
 #
 #   scripts/bench.sh                    instructions and peers
 #   scripts/bench.sh instructions       instructions per command, under callgrind; fails if a limit is exceeded
-#   scripts/bench.sh peers [ARGS …]     throughput, memory and sending beside other clients: see benches/peers/src/main.rs
+#   scripts/bench.sh peers [ARGS …]     throughput, messages, memory and sending beside other clients: see benches/peers/src/main.rs
 #   scripts/bench.sh build              clean release builds of redefer and of the `redis` crate, timed
 set -eu
 

@@ -496,3 +496,30 @@ fn a_connection_that_breaks_on_its_way_back_goes_there_by_the_next_one() -> Resu
     support::until("the end of the connection is there", || Ok(subscriber.next()?.is_some()))?;
     subscriber.into_connection()?.ping().wait()
 }
+
+#[test]
+fn a_server_that_reads_late_gets_every_request_whole() -> Result<()> {
+    const REQUESTS: u64 = 300;
+    let name = |n: u64| format!("{n}").repeat(20_000);
+    let (opener, gate) = support::scripted::gate();
+    let server = Scripted::builder().buffers(64 << 10).start(move |peer| {
+        peer.handshake()?;
+        gate.wait();
+        for n in 0..REQUESTS {
+            asked(peer, &["SUBSCRIBE", &name(n)], n)?;
+            peer.send(acknowledged("subscribe", &name(n), n + 1) + &pong(n))?;
+        }
+        peer.read_to_end().map(drop)
+    });
+    support::within(Duration::from_secs(60), move || {
+        let subscriber = Subscriber::open(config(&server).send_buffer_size(64 << 10))?;
+        // Far more than the sockets take.
+        let mut asked: Vec<_> = (0..REQUESTS).map(|n| subscriber.subscribe(name(n))).collect();
+        opener.open();
+        assert_eq!(asked.pop().map(|last| last.wait()).transpose()?, Some(REQUESTS));
+        asked.into_iter().zip(1..).try_for_each(|(asked, count)| {
+            assert_eq!(asked.wait()?, count);
+            Ok(())
+        })
+    })
+}

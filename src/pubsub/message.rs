@@ -174,7 +174,8 @@ pub enum Event {
     /// A message.
     Message(Message),
     /// The connection broke, was made again, and everything is being subscribed to again: **what was published in between is
-    /// lost**. Comes before every message of the new connection, and only with a [`Reconnect`](crate::Reconnect) policy.
+    /// lost**. Comes before every message of the new connection, and only with a [`Reconnect`](crate::Reconnect) policy. One
+    /// may stand for several breaks between which nothing was read.
     Reconnected(Gap),
     /// The server has ended the subscription to this shard channel unasked, because its slot has moved to another node.
     /// Subscribe there.
