@@ -125,8 +125,8 @@ impl Connection {
     /// # Errors
     ///
     /// [`Error::Server`] when the user may not do this, [`Error::Timeout`] and [`Error::ConnectionLost`]. [`Error::Refused`]
-    /// when a watch, a batch or a blocking command without end is left on the connection, whose guard or handle was forgotten
-    /// or detached. The connection is closed then.
+    /// when a watch, a batch, a subscription or a blocking command without end is left on the connection, whose guard or
+    /// handle was forgotten or detached. The connection is closed then.
     pub fn into_monitor(self) -> Result<Monitor> {
         Ok(Monitor { lines: Lines::begin(self, "MONITOR")?, ended: false })
     }

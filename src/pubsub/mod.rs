@@ -40,6 +40,7 @@ mod handlers;
 mod message;
 mod patience;
 mod pending;
+mod subscribed;
 mod ticket;
 mod wire;
 mod wish;
@@ -55,6 +56,7 @@ pub use handle::{Requested, SubscriberHandle};
 pub use handlers::Handlers;
 pub use message::{Event, EventRef, Gap, Message, MessageRef};
 use patience::Patience;
+pub use subscribed::Subscribed;
 use ticket::{Hold, Keeper, Shared, Ticket, Wish};
 pub(crate) use wire::{Kind, Said, read_push};
 
@@ -198,7 +200,7 @@ impl Subscriber {
     pub fn unsubscribe_all(&self) -> Subscribed<'_> {
         let (ticket, wish) = wish::none();
         self.hand(wish);
-        Subscribed { subscriber: self, hold: self.hold(ticket) }
+        Subscribed::new(self, self.hold(ticket))
     }
 
     fn ask(&self, kind: Kind, subscribe: bool, names: impl ToArgs) -> Subscribed<'_> {
@@ -207,7 +209,7 @@ impl Subscriber {
         if let Some(wish) = wish {
             self.hand(wish);
         }
-        Subscribed { subscriber: self, hold: self.hold(ticket) }
+        Subscribed::new(self, self.hold(ticket))
     }
 
     fn hold(&self, ticket: Arc<Ticket>) -> Hold {
@@ -388,8 +390,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// When reading fails. [`Error::Refused`] when a watch, a batch or a blocking command without end is left on the
-    /// connection, whose guard or handle was forgotten. The connection is closed then.
+    /// When reading fails. [`Error::Refused`] when a watch, a batch, a subscription or a blocking command without end is left
+    /// on the connection, whose guard or handle was forgotten. The connection is closed then.
     pub fn into_subscriber(self) -> Result<Subscriber> {
         let mut line = self.listen()?;
         let shared = Arc::new(Shared::new(line.config().max_outstanding)?);
@@ -435,45 +437,6 @@ impl Iterator for Events<'_> {
             Some(Ok(_)) => false,
         };
         next
-    }
-}
-
-/// An (un)subscribe that may not be acknowledged yet: see [`Subscriber::subscribe`].
-///
-/// # Drop
-///
-/// Does not wait. If the server refuses the command, the error is given by a later read.
-#[must_use = "if it is refused, the error is given by a later read"]
-pub struct Subscribed<'s> {
-    subscriber: &'s Subscriber,
-    hold: Hold,
-}
-
-impl Subscribed<'_> {
-    /// Waits until the server has acknowledged the command, and says how many subscriptions there are after it: channels and
-    /// patterns together for these, and shard channels for those. Messages that come before are kept for the next read.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Server`] when the server refuses it; everything else goes on. [`Error::Argument`] for an empty list.
-    /// [`Error::Timeout`] after [`Config::timeout`](crate::Config::timeout), and [`Error::Refused`] when too many messages
-    /// come first (see [`set_limit`](Subscriber::set_limit)): it may yet be acknowledged, and is noted then.
-    pub fn wait(self) -> Result<u64> {
-        let mut core = self.subscriber.core()?;
-        let patience = Patience::of(core.timeout());
-        core.settle(&self.subscriber.keeper.0, &self.hold.ticket, patience)
-    }
-
-    /// The same, for at most this long.
-    pub fn wait_timeout(self, time: Duration) -> Result<u64> {
-        let mut core = self.subscriber.core()?;
-        core.settle(&self.subscriber.keeper.0, &self.hold.ticket, Patience::of(Some(time)))
-    }
-}
-
-impl fmt::Debug for Subscribed<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscribed").field("is_acknowledged", &self.hold.ticket.is_fulfilled()).finish_non_exhaustive()
     }
 }
 
