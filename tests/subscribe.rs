@@ -138,6 +138,29 @@ fn what_is_refused_is_an_error_of_its_own_handle() -> Result<()> {
 }
 
 #[test]
+fn with_little_room_a_subscription_is_taken_in_as_a_whole() -> Result<()> {
+    let server = support::server();
+    let other = support::open(&server);
+    other.hset("h", [("f", 1)]).wait()?;
+    for (most, batch) in [(1, 1), (1, 8192), (2, 1), (3, 100)] {
+        let config = config(&server).max_outstanding(most).write_batch(batch).timeout(Duration::from_secs(5));
+        let conn = Connection::open(config)?;
+        for n in 0..3 {
+            let one = conn.subscribe(["a", "b"]);
+            let map: Vec<(String, i64)> = conn.hgetall("h").wait()?;
+            assert_eq!(map, [("f".to_owned(), 1)], "{most}, {batch}");
+            assert_eq!(one.wait()?, 2);
+            conn.unsubscribe("a").detach();
+            conn.subscribe("c").detach();
+            assert_eq!(conn.incr("n").wait()? % 3, (n + 1) % 3);
+            assert_eq!(conn.unsubscribe(()).wait()?, 0);
+        }
+        assert_eq!(conn.next_push(), None);
+    }
+    Ok(())
+}
+
+#[test]
 fn what_nobody_takes_is_dropped_and_counted() -> Result<()> {
     let server = support::server();
     let other = support::open(&server);

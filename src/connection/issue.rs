@@ -419,6 +419,17 @@ impl Engine {
         }
     }
 
+    /// Takes in two commands of which neither is to be sent without the other, and returns the place of the first. What is to
+    /// be known of them is to be noted before `after_issue`, since their replies may come there.
+    pub(super) fn append_two(&mut self, first: &[u8], second: &[u8]) -> Result<u64> {
+        self.make_room(2)?;
+        self.output.append(first);
+        self.output.append(second);
+        let place = self.issued;
+        self.issued += 2;
+        Ok(place)
+    }
+
     fn issue_idempotent(&mut self, encoded: Encoded) -> u64 {
         let place = self.issue_encoded(&encoded.bytes, encoded.block);
         if !self.config.reconnect.is_never()

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::deadline::Deadline;
 use super::engine::Engine;
 use super::issue::Encoded;
-use super::place::{self, Place};
+use super::place;
 use super::queue::Mark;
 use super::traffic::READS;
 use super::{Connection, Protocol};
@@ -149,17 +149,15 @@ impl Engine {
             () if subscribe && names == 0 => Some(Error::Argument(super::engine::EMPTY)),
             () => None,
         };
-        if let Some(error) = refused.or_else(|| self.make_room(2).err()) {
-            return self.born_failed(error);
-        }
-        let place = self.issue_encoded(command, None);
-        let hello = self.issue_encoded(HELLO, None);
-        self.detach(hello);
-        // Without a policy a break is for good, and this is lost with it.
-        if let (Place::Ordinary(place), true) = (Place::of(place), self.is_up()) {
-            self.subscribing.push_back(Subscribing { place, kind, subscribe, acknowledged: 0, count: 0 });
-            self.refresh_head();
-        }
+        let placed = refused.map_or_else(|| self.append_two(command, HELLO), Err);
+        let place = match placed {
+            Ok(place) => place,
+            Err(error) => return self.born_failed(error),
+        };
+        self.ring.detach(place + 1, self.next, self.issued);
+        self.subscribing.push_back(Subscribing { place, kind, subscribe, acknowledged: 0, count: 0 });
+        self.refresh_head();
+        self.after_issue(place);
         place
     }
 
@@ -216,7 +214,8 @@ impl Engine {
 
     /// Whether this place is that of a HELLO of ours.
     pub(super) fn is_hello(&self, place: u64) -> bool {
-        self.subscribing.iter().any(|own| own.place + 1 == place)
+        let own = place.wrapping_sub(1);
+        self.subscribing.binary_search_by_key(&own, |subscribing| subscribing.place).is_ok()
     }
 
     /// Whether anything is subscribed to, or may be.
