@@ -7,7 +7,7 @@ mod support;
 use std::io;
 
 use redefer::cache::{CacheConfig, Cached};
-use redefer::{Config, Error, Result, prelude::*};
+use redefer::{Config, Error, Reconnect, Result, prelude::*};
 use support::scripted::{Gate, Opener, Peer, Scripted, bulk, gate};
 
 const OK: &str = "+OK\r\n";
@@ -138,6 +138,51 @@ fn replies_and_invalidations_count_in_the_order_of_the_wire() -> Result<()> {
         let stats = cached.cache_stats();
         assert_eq!((stats.invalidations, stats.hits, stats.entries), (4, 1, 3));
     }
+    Ok(())
+}
+
+#[test]
+fn an_invalidation_inside_a_reply_that_nobody_waits_for_counts() -> Result<()> {
+    let server = tracking(move |peer| {
+        peer.expect(["MGET", "inside", "other"])?;
+        peer.send([b"*2\r\n".to_vec(), bulk("1"), invalidate(&["inside"]), bulk("2")].concat())?;
+        peer.expect(["GET", "k"])?;
+        peer.send(bulk("3"))?;
+        peer.expect(["MGET", "inside", "other"])?;
+        peer.send([b"*2\r\n".to_vec(), bulk("4"), bulk("5")].concat())
+    });
+    let cached = open(&server);
+    cached.mget::<i64>(["inside", "other"]).detach();
+    assert_eq!(cached.get::<i64>("k").wait()?, 3);
+    assert_eq!(cached.mget::<i64>(["inside", "other"]).wait::<Vec<_>>()?, [4, 5]);
+    Ok(())
+}
+
+#[test]
+fn a_server_that_has_no_pushes_any_more_is_always_asked() -> Result<()> {
+    let server = Scripted::unix(|peer| {
+        if peer.number() == 0 {
+            peer.handshake()?;
+        } else {
+            peer.handshake_resp2()?;
+        }
+        peer.expect(["CLIENT", "TRACKING", "ON"])?;
+        peer.send(OK)?;
+        for value in if peer.number() == 0 { 1..2 } else { 2..5 } {
+            peer.expect(["GET", "k"])?;
+            peer.send(bulk(value.to_string()))?;
+        }
+        // The first one closes in place of an answer.
+        peer.read_command().map(drop)
+    });
+    let policy = Reconnect::backoff();
+    let cached = Cached::open(Config::from_url(&server.url())?.reconnect(policy), CacheConfig::new())?;
+    assert_eq!(cached.get::<i64>("k").wait()?, 1);
+    assert!(matches!(cached.ping().wait(), Err(Error::ConnectionLost(_))));
+    for value in 2..5 {
+        assert_eq!(cached.get::<i64>("k").wait()?, value);
+    }
+    cached.ping().detach();
     Ok(())
 }
 

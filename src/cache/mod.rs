@@ -37,6 +37,10 @@
 //! or the network not brought, nobody can know here; so another client's write is seen a little later than without a cache.
 //! What this connection writes itself is seen at once.
 //!
+//! Two things servers tell late or never. A key past its time goes on here until the server removes it, which is when somebody
+//! asks for it, or else when its own search for such keys comes by: mostly some 100 ms later. And of SWAPDB by another client
+//! no server says anything: call [`clear`](Cached::clear) where databases are swapped.
+//!
 //! When the connection breaks, everything is forgotten. With [`Config::reconnect`](crate::Config::reconnect) tracking is turned on
 //! again before anything else is sent.
 //!
@@ -133,7 +137,9 @@ impl CacheConfig {
     }
 
     /// The server does not tell of what this connection changes itself (`NOLOOP`). The cache knows: a key is forgotten when
-    /// a command that may change it is issued.
+    /// a command that may change it is issued. Without [`broadcast`](CacheConfig::broadcast) servers do not tell of a key either
+    /// that expires just when this connection asks for it: so it is also forgotten when a reply says that there may be none, and
+    /// commands that look at keys they do not name, such as SCAN, RANDOMKEY and `eval_ro`, empty the cache.
     #[must_use]
     pub fn no_loop(mut self) -> Self {
         self.no_loop = true;
@@ -330,6 +336,8 @@ impl Cached {
                 Kind::Read => Use::Read { keys, opted_in },
                 Kind::Writes => Use::Write(keys),
                 Kind::WritesAnything => Use::WriteAnything,
+                Kind::Looks => Use::Look(keys),
+                Kind::LooksAnywhere => Use::LookAnywhere,
                 Kind::Harmless => Use::None,
             };
             (encoded, what)
@@ -358,7 +366,7 @@ impl<'c> Paused<'c> {
     fn begin(conn: &'c Connection) -> Self {
         conn.with_cache(|entries, issued| {
             entries.forget_all(issued);
-            entries.pause(true);
+            entries.pause();
         });
         Paused(conn)
     }
@@ -368,7 +376,7 @@ impl Drop for Paused<'_> {
     fn drop(&mut self) {
         self.0.with_cache(|entries, issued| {
             entries.forget_all(issued);
-            entries.pause(false);
+            entries.resume();
         });
     }
 }

@@ -7,6 +7,10 @@ pub(super) enum Kind {
     Read,
     /// It changes nothing that is kept.
     Harmless,
+    /// It looks at its keys, and one that is past its time is gone when it has been looked at.
+    Looks,
+    /// It may look at any key.
+    LooksAnywhere,
     /// It may change its keys.
     Writes,
     /// It may change any key.
@@ -79,15 +83,18 @@ pub(super) fn kind(name: &str, has_keys: bool) -> Kind {
 
         // What these say depends on the time, on chance, or on more than the keys they name.
         "TTL" | "PTTL" | "EXPIRETIME" | "PEXPIRETIME" | "HTTL" | "HPTTL" | "HEXPIRETIME" | "HPEXPIRETIME"
-        | "OBJECT" | "DUMP" | "TOUCH" | "MEMORY" | "PFCOUNT" | "SORT_RO" | "SRANDMEMBER" | "HRANDFIELD"
-        | "ZRANDMEMBER" | "HSCAN" | "SSCAN" | "ZSCAN" | "XINFO" | "XPENDING" | "XREAD" | "EVAL_RO" | "EVALSHA_RO"
-        | "FCALL_RO" | "SPUBLISH" => Kind::Harmless,
+        | "OBJECT" | "DUMP" | "TOUCH" | "MEMORY" | "SRANDMEMBER" | "HRANDFIELD" | "ZRANDMEMBER" | "HSCAN" | "SSCAN"
+        | "ZSCAN" | "XINFO" | "XPENDING" | "XREAD" => Kind::Looks,
+        "SCAN" | "KEYS" | "RANDOMKEY" | "SORT_RO" | "EVAL_RO" | "EVALSHA_RO" | "FCALL_RO" => Kind::LooksAnywhere,
+
+        "SPUBLISH" => Kind::Harmless,
 
         // A script may write what it has not named.
         "EVAL" | "EVALSHA" | "FCALL" | "FLUSHALL" | "FLUSHDB" | "SWAPDB" | "REPLICAOF" | "SLAVEOF" => {
             Kind::WritesAnything
         }
 
+        // PFCOUNT among them: it notes what it has counted in the value.
         _ if has_keys => Kind::Writes,
         _ => Kind::Harmless,
     }
@@ -115,6 +122,7 @@ mod tests {
                     // A server tracks the keys of these, and of no others.
                     Kind::Read => assert!(reads && !writes, "{name}"),
                     // Functions are no keys.
+                    Kind::Looks | Kind::LooksAnywhere => assert!(!writes, "{name}"),
                     Kind::Harmless => assert!(!writes || name == "FUNCTION", "{name}"),
                     Kind::Writes | Kind::WritesAnything => {}
                 }

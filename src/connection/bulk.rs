@@ -159,13 +159,16 @@ impl Engine {
             }
             if self.clear_streaming()? {
                 match self.front()? {
-                    Some(b'$') if !self.caching.wants(place) => {
+                    Some(b'$') => {
                         if let Some(end) = memchr::memchr(b'\n', self.input.bytes()) {
-                            // If a wait that was given up has looked at it as a whole, that does not matter any more.
-                            self.scanner.reset();
                             // A line that ends otherwise is told as an error by whoever decodes it.
                             let digits = self.input.bytes()[1..end].strip_suffix(b"\r").unwrap_or_default();
                             let len = number::parse_u64(digits).filter(|len| *len <= resp::MAX_BULK);
+                            if self.caching.wants_whole(place, len.map_or(0, |len| len as usize)) {
+                                return Ok(None);
+                            }
+                            // If a wait that was given up has looked at it as a whole, that does not matter any more.
+                            self.scanner.reset();
                             return Ok(len.map(|len| (end + 1, len)));
                         }
                     }

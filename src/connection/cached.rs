@@ -24,6 +24,10 @@ pub(crate) enum Use {
     Write(Keys),
     /// It may change anything.
     WriteAnything,
+    /// It changes nothing, unless these are past their time.
+    Look(Keys),
+    /// It changes nothing, unless something is past its time.
+    LookAnywhere,
     None,
 }
 
@@ -37,13 +41,17 @@ impl Connection {
         resp::encode_command(&mut bytes, &config.tracking());
         let place = self.with(|engine| engine.issue_change(&bytes, Change::Tracking))?;
         self.wait::<()>(place)?;
-        self.with(|engine| engine.caching.entries = Some(Box::new(Entries::new(config))))
+        self.with(|engine| {
+            engine.caching.entries = Some(Box::new(Entries::new(config)));
+            // It may have been made again on the way.
+            engine.caching.connected(engine.config.protocol == Protocol::Resp3);
+        })
     }
 
     /// Turns tracking off, and keeps nothing any more.
     pub(crate) fn end_caching(&self) -> Result<()> {
         let place = self.with(|engine| {
-            engine.caching.entries = None;
+            engine.caching.end();
             engine.refresh_head();
             // It is not to come back with a reconnect, whatever becomes of this.
             engine.changed.remove(&Change::Tracking);
@@ -86,6 +94,9 @@ impl Engine {
         let Some(entries) = &mut self.caching.entries else { return self.issue_encoded(&encoded.bytes, encoded.block) };
         match what {
             Use::None => {}
+            Use::LookAnywhere if !entries.expires_unheard() => {}
+            Use::LookAnywhere => entries.forget_all(place),
+            Use::Look(keys) => return self.issue_look(encoded, keys),
             Use::WriteAnything => entries.forget_all(place),
             Use::Write(keys) => entries.write(place, &keys),
             Use::Read { keys, opted_in } => return self.read_cached(encoded, keys, opted_in),
@@ -98,7 +109,7 @@ impl Engine {
         let has = self.caching.entries.as_ref().is_some_and(|entries| entries.has(&encoded.bytes));
         let fresh = has && self.look_for_invalidations();
         let Some(entries) = &mut self.caching.entries else { return place::BUSY };
-        let (keep, permit, losses) = (entries.covers(&keys, opted_in), entries.needs_permit(), entries.losses());
+        let (keep, permit) = (entries.covers(&keys, opted_in), entries.needs_permit());
         if fresh && let Some(reply) = entries.get(&encoded.bytes) {
             return self.caching.answer(reply);
         }
@@ -106,27 +117,49 @@ impl Engine {
             entries.missed();
         }
         if keep && permit {
-            if let Err(error) = self.make_room(2) {
-                return self.born_failed(error);
-            }
-            let place = self.issue_encoded(CACHING_YES, None);
-            self.detach(place);
-            if let (Place::Ordinary(place), Some(entries)) = (Place::of(place), &mut self.caching.entries) {
-                entries.expect_permit(place);
-            }
+            return self.read_permitted(encoded, keys);
+        }
+        if !keep {
+            return self.issue_look(encoded, keys);
         }
         let place = self.issue_encoded(&encoded.bytes, encoded.block);
-        if keep
-            && let Place::Ordinary(place) = Place::of(place)
+        if let Place::Ordinary(place) = Place::of(place)
             && self.is_to_come(place)
             && let Some(entries) = &mut self.caching.entries
-            // Else the permit may have gone with a connection that was lost.
-            && (!permit || entries.losses() == losses)
         {
             entries.expect(place, &encoded.bytes, keys);
             self.refresh_head();
         }
         place
+    }
+
+    /// Issues a command whose reply is not to be kept.
+    fn issue_look(&mut self, encoded: &Encoded, keys: Keys) -> u64 {
+        let place = self.issue_encoded(&encoded.bytes, encoded.block);
+        if let Place::Ordinary(place) = Place::of(place)
+            && self.is_to_come(place)
+            && let Some(entries) = &mut self.caching.entries
+        {
+            entries.expect_look(place, keys);
+            self.refresh_head();
+        }
+        place
+    }
+
+    /// Issues a command whose reply is to be kept, behind the permit that the server wants to hear for it.
+    fn read_permitted(&mut self, encoded: &Encoded, keys: Keys) -> u64 {
+        let permit = match self.append_two(CACHING_YES, &encoded.bytes) {
+            Ok(place) => place,
+            Err(error) => return self.born_failed(error),
+        };
+        self.ring.detach(permit, self.next, self.issued);
+        if let Some(entries) = &mut self.caching.entries {
+            entries.expect_permit(permit);
+            entries.expect(permit + 1, &encoded.bytes, keys);
+            self.refresh_head();
+        }
+        self.after_issue(permit);
+        permit + 1
     }
 
     /// Takes everything that the server has sent so far, without waiting. `false`: there is no end of it, or no server.

@@ -28,15 +28,29 @@ mod on {
             self.entries.is_some()
         }
 
+        /// There is no cache any more, and nobody holds a handle.
+        pub(in crate::connection) fn end(&mut self) {
+            self.entries = None;
+            self.answers.clear();
+        }
+
         /// Whether any reply that is to come is to be kept.
         #[inline(always)]
         pub(in crate::connection) fn is_expecting(&self) -> bool {
             self.entries.as_ref().is_some_and(|entries| entries.is_expecting())
         }
 
-        /// Whether the reply of this place, the next one, is to be kept: it is then looked at as a whole.
-        pub(in crate::connection) fn wants(&self, place: u64) -> bool {
+        fn wants(&self, place: u64) -> bool {
             self.entries.as_ref().is_some_and(|entries| entries.wants(place))
+        }
+
+        /// Whether the reply of this place, the next one, is to be kept, and so is to be looked at as a whole; of which this
+        /// much is here. One that has become too large is not kept.
+        pub(in crate::connection) fn wants_whole(&mut self, place: u64, arrived: usize) -> bool {
+            if self.entries.as_ref().is_some_and(|entries| entries.is_too_large(arrived)) {
+                self.passed(place);
+            }
+            self.wants(place)
         }
 
         /// The reply of this place, the next one, has arrived whole.
@@ -44,6 +58,20 @@ mod on {
         pub(in crate::connection) fn arrived(&mut self, place: u64, frame: &[u8]) {
             if let Some(entries) = &mut self.entries {
                 entries.arrived(place, frame);
+            }
+        }
+
+        /// The reply of this place, the next one, has come and gone piece by piece.
+        pub(in crate::connection) fn passed(&mut self, place: u64) {
+            if let Some(entries) = &mut self.entries {
+                entries.passed(place);
+            }
+        }
+
+        /// There is a connection again, with pushes or without.
+        pub(in crate::connection) fn connected(&mut self, pushes: bool) {
+            if let Some(entries) = &mut self.entries {
+                entries.hear(pushes);
             }
         }
 
@@ -96,11 +124,13 @@ mod off {
         pub(in crate::connection) fn is_expecting(&self) -> bool {
             false
         }
-        pub(in crate::connection) fn wants(&self, _: u64) -> bool {
+        pub(in crate::connection) fn wants_whole(&mut self, _: u64, _: usize) -> bool {
             false
         }
         #[inline(always)]
         pub(in crate::connection) fn arrived(&mut self, _: u64, _: &[u8]) {}
+        pub(in crate::connection) fn passed(&mut self, _: u64) {}
+        pub(in crate::connection) fn connected(&mut self, _: bool) {}
         pub(in crate::connection) fn push(&mut self, _: &[u8], _: u64) -> bool {
             false
         }

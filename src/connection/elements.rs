@@ -109,7 +109,8 @@ impl Engine {
             if self.clear_streaming()? {
                 match self.front()? {
                     Some(b'*' | b'~' | b'%')
-                        if self.input.bytes().get(1) != Some(&b'-') && !self.caching.wants(place) =>
+                        if self.input.bytes().get(1) != Some(&b'-')
+                            && !self.caching.wants_whole(place, self.input.len()) =>
                     {
                         // If a wait that was given up has looked at it as a whole, that does not matter any more.
                         self.scanner.reset();

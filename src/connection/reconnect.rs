@@ -289,6 +289,7 @@ impl Engine {
         self.scanner = scanner;
         (self.must_write, self.demoted) = (must_write, false);
         self.config.protocol = config.protocol;
+        self.caching.connected(config.protocol == super::Protocol::Resp3);
         pushes.drain(..).for_each(|push| self.keep_push(push));
         if let Link::Down(down) = std::mem::replace(&mut self.link, Link::Up) {
             self.fruitless = down.failed;

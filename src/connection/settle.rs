@@ -314,11 +314,13 @@ impl Engine {
             Ok(whole) => whole,
             Err(error) => return Err(self.break_with(error.into())),
         };
-        self.keep_inner_pushes();
         let Some(n) = whole else {
             // A push and an error are looked at when they are whole, and so is what an attribute stands before.
             if self.skipping || !matches!(self.input.bytes().first(), Some(b'-' | b'!' | b'>' | b'|')) {
                 let n = self.scanner.forgettable();
+                if n > 0 {
+                    self.keep_inner_pushes();
+                }
                 self.scanner.forget(n);
                 self.input.consume(n);
                 self.skipping |= n > 0;
@@ -334,10 +336,14 @@ impl Engine {
                 self.unseen(place, error);
             }
             if place.is_some() {
+                // First, since a push inside may be about it.
                 self.caching.arrived(self.next, &self.input.bytes()[..n]);
                 self.follow_change(n);
             }
+        } else if place.is_some() {
+            self.caching.passed(self.next);
         }
+        self.keep_inner_pushes();
         self.input.consume(n);
         self.input.give_back();
         Ok(Skipped::Frame)

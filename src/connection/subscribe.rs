@@ -68,8 +68,8 @@ pub(super) struct Subscribing {
 ///
 /// A program that does little else than listen is better off with a [`Subscriber`](crate::pubsub::Subscriber): it works in
 /// RESP2 too, never drops a message for want of room, and comes back after a break. Here all of these are refused in RESP2 and
-/// under a [`Reconnect`](crate::Reconnect) policy, and such a connection does not go back to a pool or turn into another type
-/// before everything is unsubscribed.
+/// under a [`Reconnect`](crate::Reconnect) policy, and such a connection does not go back to a pool or turn into a
+/// [`Subscriber`](crate::pubsub::Subscriber) or a [`Monitor`](crate::Monitor) before everything is unsubscribed.
 ///
 /// Each reply is the number of subscriptions that the server counts afterwards: channels and patterns together, shard channels
 /// apart.
@@ -224,7 +224,7 @@ impl Engine {
     }
 
     fn wait_for_push(&mut self, time: Duration) -> Result<Option<Vec<u8>>> {
-        let silent = self.silent;
+        let (silent, read) = (self.silent, self.stats.bytes_read);
         let mut deadline = Deadline::tentative(time);
         for reads in 0.. {
             let settled = self.settle_whole();
@@ -239,7 +239,7 @@ impl Engine {
             let came = if time.is_zero() { self.look_once(reads) } else { self.fill(&mut deadline) };
             if let Err(Error::Timeout) = came {
                 // That nobody has published anything says nothing about the server.
-                self.silent = silent;
+                self.silent = silent && self.stats.bytes_read == read;
                 return Ok(None);
             }
         }
