@@ -138,6 +138,34 @@ fn what_is_refused_is_an_error_of_its_own_handle() -> Result<()> {
 }
 
 #[test]
+fn a_connection_that_has_unsubscribed_goes_on_as_another_type() -> Result<()> {
+    let server = support::server();
+    let admin = support::open(&server);
+    admin.command::<()>("ACL SETUSER", ("u", "on", ">p", "+@all", "allkeys", "resetchannels", "&a")).wait()?;
+    let open = || Connection::open(config(&server).user("u").password("p"));
+    for waits in [true, false] {
+        let conn = open()?;
+        conn.subscribe("a").wait()?;
+        let none = conn.unsubscribe(());
+        if waits {
+            assert_eq!(none.wait()?, 0)
+        } else {
+            none.detach()
+        }
+        conn.into_subscriber()?;
+        let conn = open()?;
+        let refused = conn.subscribe("b");
+        if waits {
+            assert!(refused.wait().is_err())
+        } else {
+            refused.detach()
+        }
+        conn.into_subscriber()?;
+    }
+    Ok(())
+}
+
+#[test]
 fn with_little_room_a_subscription_is_taken_in_as_a_whole() -> Result<()> {
     let server = support::server();
     let other = support::open(&server);

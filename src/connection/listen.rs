@@ -38,10 +38,11 @@ impl Engine {
     /// Reads everything outstanding, unless there is something that reading does not end. The caller owns the connection.
     pub(super) fn quiet(&mut self) -> Result<()> {
         let endless = self.blocking.iter().any(|(place, block)| *place >= self.next && *block == Block::Forever);
-        if self.watching || self.batch.is_some() || endless || self.is_subscribed() {
-            return Err(Error::Refused(
-                "a watch, a batch, a subscription or a blocking command without end is left on the connection",
-            ));
+        const LEFT: Error = Error::Refused(
+            "a watch, a batch, a subscription or a blocking command without end is left on the connection",
+        );
+        if self.watching || self.batch.is_some() || endless {
+            return Err(LEFT);
         }
         self.abandon_streaming();
         let (next, issued) = (self.next, self.issued);
@@ -50,6 +51,10 @@ impl Engine {
         }
         let mut deadline = Deadline::new(self.allowance(issued));
         self.sync(issued, &mut deadline)?;
+        // What was issued last may have ended them all.
+        if self.is_subscribed() {
+            return Err(LEFT);
+        }
         self.up(&mut deadline)
     }
 

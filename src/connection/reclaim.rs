@@ -28,7 +28,7 @@ impl Engine {
         const CHANGED: Error = Error::Refused("the connection is not as it was opened");
         self.check()?;
         let endless = self.blocking.iter().any(|(place, block)| *place >= self.next && *block == Block::Forever);
-        if std::thread::panicking() || endless || self.is_subscribed() {
+        if std::thread::panicking() || endless {
             return Err(CHANGED);
         }
         self.batch = None;
@@ -52,7 +52,7 @@ impl Engine {
         self.check()?;
         let same_user = home.credentials.is_some() == self.config.credentials.is_some()
             && (home.credentials.is_some() || (home.user == self.config.user && home.password == self.config.password));
-        if self.config.database != home.database || !self.changed.is_empty() || !same_user {
+        if self.is_subscribed() || self.config.database != home.database || !self.changed.is_empty() || !same_user {
             return Err(CHANGED);
         }
         self.store = Default::default();

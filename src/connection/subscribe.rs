@@ -202,6 +202,9 @@ impl Engine {
                     self.store.put(self.next, format!(":{count}\r\n").as_bytes());
                 }
                 self.advance();
+                // It is the reply to HELLO.
+                self.subscribing.pop_front();
+                self.pass(n);
             }
             Some(Frame::Map(_)) => {
                 self.subscribing.pop_front();
