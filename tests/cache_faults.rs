@@ -137,7 +137,8 @@ fn a_key_that_expires_when_it_is_asked_for_is_forgotten() -> Result<()> {
     let server = support::server_with([("enable-debug-command", "yes")]);
     let other = support::open(&server);
     other.command::<()>("DEBUG SET-ACTIVE-EXPIRE", 0).wait()?;
-    let probes: [(&str, fn(&Cached) -> Result<()>); 9] = [
+    type Probe = fn(&Cached) -> Result<()>;
+    let probes: [(&str, Probe); 9] = [
         ("get", |on| on.opted_in().get::<Value>("e").wait().map(drop)),
         ("get, not kept", |on| on.get::<Value>("e").wait().map(drop)),
         ("mget", |on| on.opted_in().mget::<Value>(["a", "e"]).wait::<Vec<_>>().map(drop)),

@@ -129,8 +129,7 @@ fn run(server: &Private, seed: u64) -> Result<()> {
         .write_batch([1, 64, 8192][rng.usize(..3)])
         .send_when([SendWhen::Adaptive, SendWhen::Eager, SendWhen::Gathering][rng.usize(..3)]);
     let conn = Connection::open(config)?;
-    let mut shadow = Shadow::default();
-    shadow.counter = conn.incr("n").wait()?;
+    let mut shadow = Shadow { counter: conn.incr("n").wait()?, ..Shadow::default() };
     {
         let shadow = &mut shadow;
         let mut pending: Vec<Handle<'_>> = Vec::new();
@@ -215,7 +214,7 @@ fn run(server: &Private, seed: u64) -> Result<()> {
     conn.sunsubscribe(()).detach();
     conn.punsubscribe(()).detach();
     assert_eq!(conn.unsubscribe(()).wait()?, 0);
-    if seed % 4 == 0 {
+    if seed.is_multiple_of(4) {
         let conn = conn.into_subscriber()?.into_connection()?;
         assert_eq!(conn.incr("n").wait()?, shadow.counter + 2);
     }
