@@ -51,6 +51,9 @@
 //! by the whole command, so `hget("h", "a")` and `hget("h", "b")` are two, and a change of the hash ends both. What depends
 //! on the time, on chance or on other keys (`ttl`, `srandmember`, `scan`, `sort_ro`) always asks the server. A command
 //! by name, [`command`](crate::commands::Execute::command), is not looked up, and since it may do anything, it empties the cache.
+//!
+//! A reply that may be kept is read as a whole before its handle gets the first element, as far as [`CacheConfig::bytes`]
+//! allows; one that turns out to be larger is read piece by piece, as without a cache.
 
 #[cfg(doctest)]
 mod compile_fail;
