@@ -10,6 +10,8 @@ use redefer::pubsub::{Event, Subscriber};
 use redefer::{Config, Error, Protocol, Reconnect, Result};
 use support::scripted::{Peer, Scripted};
 
+const LONG: Duration = Duration::from_secs(600);
+
 /// A command and the PING behind it.
 fn asked(peer: &mut Peer, command: &[&str], token: u64) -> io::Result<()> {
     peer.expect(command.iter())?;
@@ -522,4 +524,26 @@ fn a_server_that_reads_late_gets_every_request_whole() -> Result<()> {
             Ok(())
         })
     })
+}
+
+#[test]
+fn connections_that_do_not_last_are_not_made_at_full_speed() -> Result<()> {
+    // Acknowledges everything, brings a message, and closes, each time.
+    let server = Scripted::start(|peer| {
+        peer.handshake()?;
+        let token = if peer.number() == 0 { 0 } else { 1 };
+        asked(peer, &["SUBSCRIBE", "a"], token)?;
+        peer.send([acknowledged("subscribe", "a", 1), pong(token), published("a", "m")].concat())
+    });
+    let policy = Reconnect::backoff().first_delay(LONG).max_delay(LONG);
+    let subscriber = Subscriber::open(config(&server).reconnect(policy))?;
+    subscriber.subscribe("a").wait()?;
+    assert_eq!(payload(subscriber.next()), "m");
+    assert!(matches!(subscriber.next()?, Some(Event::Reconnected(_))));
+    assert_eq!(payload(subscriber.next()), "m");
+    // From here on it waits.
+    assert!(subscriber.next_timeout(Duration::from_millis(20))?.is_none());
+    assert_eq!(server.accepted(), 2);
+    assert!(!subscriber.is_broken());
+    Ok(())
 }

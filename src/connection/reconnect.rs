@@ -104,12 +104,17 @@ impl Reconnect {
         self
     }
 
-    pub(super) fn most(&self) -> u32 {
+    pub(crate) fn most(&self) -> u32 {
         self.attempts
     }
 
     pub(crate) fn is_never(&self) -> bool {
         self.attempts == 0
+    }
+
+    /// Whether a connection that was there for so long was more than an attempt.
+    pub(crate) fn has_lasted(&self, time: Duration) -> bool {
+        time >= self.max_delay
     }
 
     /// How long to wait after so many attempts have failed.

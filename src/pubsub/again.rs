@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::Write as _;
+use std::time::Instant;
 
 use super::core::{Core, Next};
 use super::message::{Event, Gap};
@@ -44,8 +45,13 @@ impl Core {
             self.link = Link::Broken(error);
             return;
         }
-        // A connection that has brought nothing is an attempt that failed.
-        let failed = if self.fruitful { 0 } else { self.failed.saturating_add(1) };
+        let failed = match self.fruitful {
+            // A connection that has brought nothing is an attempt that failed.
+            false => self.failed.saturating_add(1),
+            // One that did not last is none, but the next one is not made at once: it may not last either.
+            true if self.since.is_some_and(|since| !policy.has_lasted(since.elapsed())) => 1.min(policy.most() - 1),
+            true => 0,
+        };
         if self.fruitful {
             self.note_losses(&cause);
         }
@@ -134,6 +140,7 @@ impl Core {
     /// harm.
     fn come_back(&mut self, cause: Error) {
         self.link = Link::Up;
+        self.since = Some(Instant::now());
         self.fruitful = false;
         self.restoring = 0;
         self.resp2 = self.line.is_resp2();

@@ -5,7 +5,7 @@
 //! has come, so that nothing has to be counted.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::again::Link;
 use super::message::{Event, MessageRef};
@@ -49,6 +49,8 @@ pub(super) struct Core {
     pub(super) link: Link,
     /// All that was subscribed to before has been acknowledged on this connection, and it has brought something since.
     pub(super) fruitful: bool,
+    /// When the connection was made, if it is not the first one.
+    pub(super) since: Option<Instant>,
     /// How many commands that subscribe again are not acknowledged.
     pub(super) restoring: usize,
     /// How often has been read for what is asked for now.
@@ -78,6 +80,7 @@ impl Core {
             link: Link::Up,
             // The first connection may not have been used yet.
             fruitful: true,
+            since: None,
             restoring: 0,
             reads: 0,
             failed: 0,
