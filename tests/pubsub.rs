@@ -176,14 +176,18 @@ fn a_forgotten_watch_is_refused() -> Result<()> {
 }
 
 #[test]
-fn an_empty_list_is_refused() -> Result<()> {
+fn an_empty_list_is_nothing_to_subscribe_to_and_all_to_unsubscribe_from() -> Result<()> {
     let server = support::server();
     let subscriber = open(&server);
     let none: [&str; 0] = [];
     assert!(matches!(subscriber.subscribe(none).wait(), Err(Error::Argument(_))));
-    assert!(matches!(subscriber.unsubscribe(none).wait(), Err(Error::Argument(_))));
     assert!(matches!(subscriber.handle().subscribe(none).wait(), Err(Error::Argument(_))));
-    assert_eq!(subscriber.subscribe("a").wait()?, 1);
+    assert_eq!(subscriber.subscribe(["a", "b"]).wait()?, 2);
+    // No name means all of the kind, as it does for the server.
+    assert_eq!(subscriber.psubscribe("p*").wait()?, 3);
+    assert_eq!(subscriber.unsubscribe(none).wait()?, 1);
+    assert_eq!(subscriber.punsubscribe(none).wait()?, 0);
+    assert_eq!(subscriber.subscriptions(), 0);
     Ok(())
 }
 

@@ -82,6 +82,13 @@ impl Reconnect {
         Reconnect { attempts: 8, first_delay: Duration::from_millis(50), max_delay: Duration::from_secs(2) }
     }
 
+    /// As [`backoff`](Reconnect::backoff), without an end of the attempts: for programs that have nothing better to do than to wait
+    /// for their server. A wait still ends with its own time.
+    #[must_use]
+    pub fn forever() -> Self {
+        Reconnect::backoff().attempts(u32::MAX)
+    }
+
     /// How many attempts are made before the commands that were kept are given up. 0 is [`never`](Reconnect::never).
     #[must_use]
     pub fn attempts(mut self, attempts: u32) -> Self {

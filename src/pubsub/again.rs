@@ -38,6 +38,7 @@ impl Core {
             self.keep(Err(error));
         }
         self.line.close(&cause);
+        self.broken_by.get_or_insert_with(|| cause.clone());
         let policy = self.line.config().reconnect.clone();
         if policy.is_never() {
             let error = self.let_go(&cause);
@@ -96,7 +97,8 @@ impl Core {
         let config = self.line.config();
         let (resting, whole) = (down.is_resting(&config.reconnect), config.connect_timeout);
         let pause = down.pause();
-        if !pause.is_zero() && resting {
+        if !pause.is_zero() && resting && !self.reading {
+            // What is asked for is not worth so long a wait; a message is.
             let cause = down.cause().clone();
             return Err(self.let_go(&cause));
         }
@@ -139,6 +141,8 @@ impl Core {
     /// Subscribes to everything again, and sends what has not been acknowledged behind it: that it may have run before does no
     /// harm.
     fn come_back(&mut self, cause: Error) {
+        // Later attempts may have met with something else.
+        let cause = self.broken_by.take().unwrap_or(cause);
         self.link = Link::Up;
         self.since = Some(Instant::now());
         self.fruitful = false;

@@ -49,10 +49,14 @@ pub(super) struct Core {
     pub(super) link: Link,
     /// All that was subscribed to before has been acknowledged on this connection, and it has brought something since.
     pub(super) fruitful: bool,
+    /// What has broken the connection that there was last.
+    pub(super) broken_by: Option<Error>,
     /// When the connection was made, if it is not the first one.
     pub(super) since: Option<Instant>,
     /// How many commands that subscribe again are not acknowledged.
     pub(super) restoring: usize,
+    /// What is waited for is the next event, and not an acknowledgement.
+    pub(super) reading: bool,
     /// How often has been read for what is asked for now.
     reads: u32,
     /// How many connections before this one, in a row, were of no use.
@@ -80,8 +84,10 @@ impl Core {
             link: Link::Up,
             // The first connection may not have been used yet.
             fruitful: true,
+            broken_by: None,
             since: None,
             restoring: 0,
+            reading: false,
             reads: 0,
             failed: 0,
             subscribed: Default::default(),
@@ -176,7 +182,7 @@ impl Core {
 
     /// What comes next, in as much time.
     pub(super) fn next(&mut self, shared: &Shared, patience: Patience) -> Result<Next> {
-        self.reads = 0;
+        (self.reads, self.reading) = (0, true);
         loop {
             // In this order: a stop behind the hearing wakes the wait below, and one before it is found here.
             self.hear(shared);
@@ -215,7 +221,7 @@ impl Core {
         patience: Patience,
         mut outcome: impl FnMut(&Core) -> Option<T>,
     ) -> Result<T> {
-        self.reads = 0;
+        (self.reads, self.reading) = (0, false);
         loop {
             self.hear(shared);
             if let Some(outcome) = outcome(self) {

@@ -5,13 +5,14 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use super::Subscriber;
-use super::message::{EventRef, MessageRef};
+use super::message::{EventRef, Gap, MessageRef};
 use crate::error::{Error, Result};
 use crate::values::FromReply;
 
-type Handler<'h> = Box<dyn FnMut(MessageRef<'_>) -> Result<()> + Send + 'h>;
-type Otherwise<'h> = Box<dyn FnMut(EventRef<'_>) + Send + 'h>;
-type OnError<'h> = Box<dyn FnMut(MessageRef<'_>, Error) + Send + 'h>;
+type Handler<'h> = Box<dyn FnMut(MessageRef<'_>) -> Result<()> + 'h>;
+type OnReconnect<'h> = Box<dyn FnMut(&Gap) + 'h>;
+type Otherwise<'h> = Box<dyn FnMut(EventRef<'_>) + 'h>;
+type OnError<'h> = Box<dyn FnMut(MessageRef<'_>, Error) + 'h>;
 
 /// Closures that take messages by their channel or pattern, with the payload as a type of their own.
 ///
@@ -30,10 +31,10 @@ type OnError<'h> = Box<dyn FnMut(MessageRef<'_>, Error) + Send + 'h>;
 /// let mut handlers = Handlers::new()
 ///     .on("temperature", |_, value: f64| degrees.push(value))
 ///     .on_pattern("job.*", |message, id: u64| assert_eq!((message.channel(), id), (&b"job.new"[..], 7)))
-///     .on("end", |_, _: String| handle.stop());
+///     .on_message("end", |_| handle.stop());
 ///
-/// subscriber.subscribe(["temperature", "end"]).wait()?;
-/// subscriber.psubscribe("job.*").wait()?;
+/// subscriber.subscribe(handlers.channels()).wait()?;
+/// subscriber.psubscribe(handlers.patterns()).wait()?;
 /// conn.publish("temperature", 21.5).wait()?;
 /// conn.publish("job.new", 7).wait()?;
 /// conn.publish("end", "").wait()?;
@@ -46,6 +47,9 @@ type OnError<'h> = Box<dyn FnMut(MessageRef<'_>, Error) + Send + 'h>;
 /// # }
 /// ```
 ///
+/// A handler may borrow what it uses, a [`Connection`](crate::Connection) for commands, say. Any payload is a `Vec<u8>`; one that is to be ignored
+/// is for [`on_message`](Handlers::on_message).
+///
 /// A message that comes by a pattern goes to the handler of that pattern, and one that comes by the name of its channel to
 /// the handler of that channel. What no handler wants goes to [`otherwise`](Handlers::otherwise), and without that it is
 /// counted in [`unhandled`](Handlers::unhandled).
@@ -53,6 +57,7 @@ type OnError<'h> = Box<dyn FnMut(MessageRef<'_>, Error) + Send + 'h>;
 pub struct Handlers<'h> {
     channels: HashMap<Vec<u8>, Handler<'h>>,
     patterns: HashMap<Vec<u8>, Handler<'h>>,
+    on_reconnect: Option<OnReconnect<'h>>,
     otherwise: Option<Otherwise<'h>>,
     on_error: Option<OnError<'h>>,
     unhandled: u64,
@@ -67,11 +72,7 @@ impl<'h> Handlers<'h> {
 
     /// A handler for the messages of a channel or a shard channel. Takes the place of an earlier one.
     #[must_use]
-    pub fn on<T: FromReply>(
-        mut self,
-        channel: impl AsRef<[u8]>,
-        handler: impl FnMut(MessageRef<'_>, T) + Send + 'h,
-    ) -> Self {
+    pub fn on<T: FromReply>(mut self, channel: impl AsRef<[u8]>, handler: impl FnMut(MessageRef<'_>, T) + 'h) -> Self {
         self.channels.insert(channel.as_ref().to_vec(), typed(handler));
         self
     }
@@ -81,16 +82,47 @@ impl<'h> Handlers<'h> {
     pub fn on_pattern<T: FromReply>(
         mut self,
         pattern: impl AsRef<[u8]>,
-        handler: impl FnMut(MessageRef<'_>, T) + Send + 'h,
+        handler: impl FnMut(MessageRef<'_>, T) + 'h,
     ) -> Self {
         self.patterns.insert(pattern.as_ref().to_vec(), typed(handler));
         self
     }
 
+    /// A handler for the messages of a channel or a shard channel, whatever their payload is. Takes the place of an earlier one.
+    #[must_use]
+    pub fn on_message(mut self, channel: impl AsRef<[u8]>, mut handler: impl FnMut(MessageRef<'_>) + 'h) -> Self {
+        let handler: Handler<'h> = Box::new(move |message| {
+            handler(message);
+            Ok(())
+        });
+        self.channels.insert(channel.as_ref().to_vec(), handler);
+        self
+    }
+
+    /// A handler for the gap that is left by a connection that broke and was made again:
+    /// [`Event::Reconnected`](super::Event::Reconnected). Without it that goes where everything else goes.
+    #[must_use]
+    pub fn on_reconnect(mut self, handler: impl FnMut(&Gap) + 'h) -> Self {
+        self.on_reconnect = Some(Box::new(handler));
+        self
+    }
+
+    /// The channels that have a handler, to subscribe to.
+    #[must_use]
+    pub fn channels(&self) -> Vec<&[u8]> {
+        self.channels.keys().map(Vec::as_slice).collect()
+    }
+
+    /// The patterns that have a handler, to subscribe to.
+    #[must_use]
+    pub fn patterns(&self) -> Vec<&[u8]> {
+        self.patterns.keys().map(Vec::as_slice).collect()
+    }
+
     /// A handler for everything else: messages that no other handler wants, and events that are no messages, such as
     /// [`Event::Reconnected`](super::Event::Reconnected).
     #[must_use]
-    pub fn otherwise(mut self, handler: impl FnMut(EventRef<'_>) + Send + 'h) -> Self {
+    pub fn otherwise(mut self, handler: impl FnMut(EventRef<'_>) + 'h) -> Self {
         self.otherwise = Some(Box::new(handler));
         self
     }
@@ -98,7 +130,7 @@ impl<'h> Handlers<'h> {
     /// A handler for messages whose payload is not what their own handler takes. Without it the error is returned by
     /// [`dispatch`](Handlers::dispatch) and by [`Subscriber::run`].
     #[must_use]
-    pub fn on_error(mut self, handler: impl FnMut(MessageRef<'_>, Error) + Send + 'h) -> Self {
+    pub fn on_error(mut self, handler: impl FnMut(MessageRef<'_>, Error) + 'h) -> Self {
         self.on_error = Some(Box::new(handler));
         self
     }
@@ -115,6 +147,10 @@ impl<'h> Handlers<'h> {
     ///
     /// When the payload is not what the handler takes, and there is no [`on_error`](Handlers::on_error).
     pub fn dispatch(&mut self, event: EventRef<'_>) -> Result<bool> {
+        if let (EventRef::Reconnected(gap), Some(on_reconnect)) = (event, &mut self.on_reconnect) {
+            on_reconnect(gap);
+            return Ok(true);
+        }
         let handler = match event {
             EventRef::Message(message) => match message.pattern() {
                 Some(pattern) => self.patterns.get_mut(pattern),
@@ -139,7 +175,7 @@ impl<'h> Handlers<'h> {
 }
 
 /// A handler that decodes the payload first.
-fn typed<'h, T: FromReply>(mut handler: impl FnMut(MessageRef<'_>, T) + Send + 'h) -> Handler<'h> {
+fn typed<'h, T: FromReply>(mut handler: impl FnMut(MessageRef<'_>, T) + 'h) -> Handler<'h> {
     Box::new(move |message| {
         handler(message, message.payload_as()?);
         Ok(())

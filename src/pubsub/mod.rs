@@ -122,8 +122,9 @@ const BUSY: Error = Error::Refused("the subscriber is in use by what called this
 /// included that have not been acknowledged, and gives [`Event::Reconnected`] before any message of the new connection.
 ///
 /// When all attempts have failed, reads give [`Error::ConnectionLost`], and so do requests that were not acknowledged; what
-/// was, is not forgotten. The subscriber then rests, as a [`Connection`] does (see [`Reconnect`](crate::Reconnect)): until the
-/// longest delay has passed, reads fail at once, and then each of them makes one attempt. A connection on which not everything
+/// was, is not forgotten. The subscriber then rests, as a [`Connection`] does (see [`Reconnect`](crate::Reconnect)): before the
+/// longest delay has passed nothing is tried. The next read waits for that, as far as it has the time, and makes one attempt;
+/// what is asked for meanwhile fails at once. With [`Reconnect::forever`](crate::Reconnect::forever) attempts do not end. A connection on which not everything
 /// was acknowledged again counts as an attempt that failed, as does one whose server refuses it for the moment (it is loading,
 /// or a script takes its time). Any other refusal ends the subscription to that name, and is an error of a later read. An
 /// (un)subscribe that was on its way each time when four connections broke is given up.
@@ -175,21 +176,22 @@ impl Subscriber {
         self.ask(Kind::Shard, true, channels)
     }
 
-    /// Unsubscribes from channels: one or more. Those that are not subscribed to do no harm.
+    /// Unsubscribes from channels; from all of them if there is none in the list, `()`. Those that are not subscribed to do no
+    /// harm.
     ///
     /// [UNSUBSCRIBE](https://redis.io/docs/latest/commands/unsubscribe/)
     pub fn unsubscribe(&self, channels: impl ToArgs) -> Subscribed<'_> {
         self.ask(Kind::Channel, false, channels)
     }
 
-    /// Unsubscribes from patterns: one or more, as they were subscribed to.
+    /// Unsubscribes from patterns, as they were subscribed to; from all of them if there is none in the list, `()`.
     ///
     /// [PUNSUBSCRIBE](https://redis.io/docs/latest/commands/punsubscribe/)
     pub fn punsubscribe(&self, patterns: impl ToArgs) -> Subscribed<'_> {
         self.ask(Kind::Pattern, false, patterns)
     }
 
-    /// Unsubscribes from shard channels: one or more. Since 7.0.
+    /// Unsubscribes from shard channels; from all of them if there is none in the list, `()`. Since 7.0.
     ///
     /// [SUNSUBSCRIBE](https://redis.io/docs/latest/commands/sunsubscribe/)
     pub fn sunsubscribe(&self, channels: impl ToArgs) -> Subscribed<'_> {
@@ -247,7 +249,8 @@ impl Subscriber {
         self.read(Patience::Endless)
     }
 
-    /// Like [`next`](Subscriber::next), for at most this long; `None` also when there is nothing until then.
+    /// Like [`next`](Subscriber::next), for at most this long; `None` also when there is nothing until then. Where a loop must know
+    /// which it was, whoever [stops](SubscriberHandle::stop) it sets a flag first.
     pub fn next_timeout(&self, time: Duration) -> Result<Option<Event>> {
         self.read(Patience::of(Some(time)))
     }

@@ -12,7 +12,8 @@ use crate::error::Error;
 pub(super) fn these(kind: Kind, subscribe: bool, names: impl ToArgs) -> (Arc<Ticket>, Option<Wish>) {
     let (ticket, mut promises) = Ticket::new(1);
     let names = gather(|out| names.write_args(out));
-    let names = names.and_then(|names| if names.count == 0 { Err(Error::Argument(EMPTY)) } else { Ok(names) });
+    let names =
+        names.and_then(|names| if names.count == 0 && subscribe { Err(Error::Argument(EMPTY)) } else { Ok(names) });
     let wish = promises.pop().and_then(|promise| match names {
         Ok(names) => Some(Wish::These { kind, subscribe, names, promise }),
         Err(error) => {
