@@ -25,6 +25,10 @@
 //! so **give it attempts for longer than a failover takes**: `down-after-milliseconds` and some seconds. Without a
 //! policy the connection stays broken, and opening another one finds the new primary.
 //!
+//! A primary that hangs (its machine is gone, and no word of it) gives [`Error::Timeout`]: the first command after that asks the
+//! sentinels whether it still is the primary, and leaves it if not. A [`Subscriber`] asks for nothing, and so notices only by
+//! [`Config::keepalive`] or [`Config::tcp_user_timeout`].
+//!
 //! A command that a demoted primary has refused with READONLY did not run. Its handle has that error, and the next command
 //! goes to the new primary. Writes that the old primary has acknowledged and not passed on before it failed are lost: replication
 //! is asynchronous; WAIT ([`BlockingKeyCommands`](crate::commands::BlockingKeyCommands)) and the server's `min-replicas-to-write` make that rarer.

@@ -382,6 +382,18 @@ fn a_connection_that_is_made_again_tracks_again() -> Result<()> {
         other.flushall().wait()?;
     }
 
+    // What only reads is sent again, also when it was written to a connection that the server had closed.
+    for cache in [CacheConfig::new(), CacheConfig::new().opt_in()] {
+        let cached = Cached::open(reach.clone().reconnect(policy.clone()), cache)?;
+        server.restart()?;
+        let other = Connection::open(reach.clone())?;
+        assert_eq!(cached.opted_in().get::<Option<i64>>("k").wait()?, None);
+        // Not kept from before: the server must have been asked on the connection that there is now.
+        other.set("k", 7).wait()?;
+        barrier(&cached)?;
+        assert_eq!(cached.opted_in().get::<Option<i64>>("k").wait()?, Some(7));
+    }
+
     let cached = Cached::open(reach, CacheConfig::new())?;
     let _: Option<i64> = cached.get("k").wait()?;
     server.restart()?;

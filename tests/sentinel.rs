@@ -9,7 +9,7 @@ use std::time::Duration;
 use redefer::commands::Role;
 use redefer::sentinel::SentinelEvent;
 use redefer::testing::Server;
-use redefer::{Config, Error, Reconnect, Result, Sentinel, prelude::*};
+use redefer::{Config, Error, Reconnect, Result, Sentinel, WaitError, prelude::*};
 use support::scripted::{Peer, Scripted, array, bulk};
 
 const NAME: &str = "mymaster";
@@ -261,5 +261,37 @@ fn without_a_policy_a_demoted_primary_ends_the_connection() -> Result<()> {
     let lost = conn.set("a", 1).wait().unwrap_err();
     assert!(matches!(&lost, Error::ConnectionLost(lost) if lost.cause().to_string().contains("no writes")), "{lost}");
     assert!(conn.is_broken());
+    Ok(())
+}
+
+#[test]
+fn a_primary_that_hangs_is_left_when_the_sentinels_name_another_one() -> Result<()> {
+    let new = server("master", |peer| {
+        peer.expect(["SET", "b", "2"])?;
+        peer.send("+OK\r\n")?;
+        peer.read_to_end().map(drop)
+    });
+    // Takes everything, and answers nothing.
+    let old = server("master", |peer| peer.read_to_end().map(drop));
+    let ports = [old.port(), old.port(), new.port()].map(|port| port.to_string());
+    let sentinel = Scripted::start(move |peer| {
+        peer.handshake()?;
+        peer.expect(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME])?;
+        peer.send(array(["127.0.0.1", &ports[peer.number().min(2)]]))?;
+        peer.read_command()?;
+        peer.send("*0\r\n")?;
+        peer.read_to_end().map(drop)
+    });
+    let policy = Reconnect::backoff().first_delay(Duration::from_millis(1));
+    let config = Sentinel::new([sentinel.url()], NAME)?.primary().reconnect(policy);
+    let conn = Connection::open(config)?;
+    for _ in 0..2 {
+        // At first the sentinels know nothing better, and the connection stays.
+        let hung = conn.set("a", 1).wait_timeout(Duration::from_millis(20));
+        assert!(matches!(hung, Err(WaitError::Timeout(_))));
+        assert_eq!(conn.stats().reconnects, 0);
+    }
+    conn.set("b", 2).wait()?;
+    assert_eq!(conn.stats().reconnects, 1);
     Ok(())
 }

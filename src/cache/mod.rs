@@ -42,7 +42,8 @@
 //! no server says anything: call [`clear`](Cached::clear) where databases are swapped.
 //!
 //! When the connection breaks, everything is forgotten. With [`Config::reconnect`](crate::Config::reconnect) tracking is turned on
-//! again before anything else is sent; on a connection that only came about in RESP2, nothing is kept.
+//! again before anything else is sent, and reads whose reply would have been kept are sent again, since they do no harm twice;
+//! on a connection that only came about in RESP2, nothing is kept.
 //!
 //! # What is kept
 //!

@@ -129,8 +129,16 @@ impl Engine {
         {
             entries.expect(place, &encoded.bytes, keys);
             self.refresh_head();
+            self.note_read(place, encoded);
         }
         place
+    }
+
+    /// What only reads may be sent again on another connection. (Its reply is not kept then.)
+    fn note_read(&mut self, place: u64, encoded: &Encoded) {
+        if !self.config.reconnect.is_never() {
+            self.note_idempotent(place, encoded.bytes.clone());
+        }
     }
 
     /// Issues a command whose reply is not to be kept.
@@ -157,6 +165,7 @@ impl Engine {
             entries.expect_permit(permit);
             entries.expect(permit + 1, &encoded.bytes, keys);
             self.refresh_head();
+            self.note_read(permit + 1, encoded);
         }
         self.after_issue(permit);
         permit + 1

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::Link;
 use super::batches::BatchRecord;
 use super::caching::Caching;
-use super::config::{Config, Protocol, SendWhen};
+use super::config::{Config, Endpoint, Protocol, SendWhen};
 use super::deadline::Deadline;
 use super::elements::{Rest, Streaming};
 use super::groups::{Groups, State};
@@ -125,6 +125,8 @@ pub(crate) struct Engine {
     pub(super) must_write: bool,
     /// It has said that it does not.
     pub(super) demoted: bool,
+    /// Where the server was found, if it was looked for.
+    pub(super) found_at: Option<Endpoint>,
     pub(super) stats: Stats,
 }
 
@@ -181,6 +183,7 @@ impl Engine {
             wanted: config.protocol,
             must_write: false,
             demoted: false,
+            found_at: None,
             stats: Stats::default(),
             config,
         }
@@ -255,6 +258,8 @@ impl Engine {
     pub(super) fn make_room(&mut self, places: u64) -> Result<()> {
         if self.demoted {
             self.leave_demoted()?;
+        } else if self.silent && self.found_at.is_some() {
+            self.look_whether_moved();
         }
         let lost_changes = self.lost_changes;
         let cap = self.config.max_outstanding as u64;

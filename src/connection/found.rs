@@ -35,8 +35,8 @@ impl PartialEq for Found {
 impl Eq for Found {}
 
 impl Found {
-    /// Connects to the first of those that were found which lets us.
-    pub(super) fn connect(&self, config: &Config, until: Instant) -> Result<Stream> {
+    /// Connects to the first of those that were found which lets us, and says which that was.
+    pub(super) fn connect(&self, config: &Config, until: Instant) -> Result<(Stream, Endpoint)> {
         let places = self.0.find(until)?;
         let mut failure = io::Error::new(io::ErrorKind::NotFound, format!("{} was not found", self.0.what()));
         for (index, place) in places.iter().enumerate() {
@@ -44,7 +44,7 @@ impl Found {
             let share = until.saturating_duration_since(Instant::now()) / (places.len() - index) as u32;
             let config = Config { endpoint: place.clone(), ..config.clone() };
             match Stream::connect(&config, Instant::now() + share) {
-                Ok(stream) => return Ok(stream),
+                Ok(stream) => return Ok((stream, place.clone())),
                 Err(error) => failure = io::Error::new(error.kind(), format!("{place}: {error}")),
             }
         }
@@ -81,6 +81,21 @@ impl Engine {
     pub(super) fn server_is_demoted(&mut self) {
         self.demoted = true;
         self.limit = 0;
+    }
+
+    /// A server that was looked for is silent. If it is no longer the one to be found, it is left.
+    #[cold]
+    pub(super) fn look_whether_moved(&mut self) {
+        let (Endpoint::Found(found), Some(at)) = (self.config.endpoint.clone(), self.found_at.clone()) else { return };
+        // Once for each silence, also when nobody answers.
+        self.found_at = None;
+        match found.0.find(Instant::now() + self.config.connect_timeout) {
+            Ok(places) if !places.contains(&at) => {
+                let cause: Error = io::Error::other(format!("{at} is silent, and no longer {}", found.0.what())).into();
+                self.break_with(cause);
+            }
+            _ => self.found_at = Some(at),
+        }
     }
 
     /// Leaves a server that takes no writes any more, after everything outstanding has been read.

@@ -295,11 +295,11 @@ impl Engine {
 
     /// Goes on with a new connection.
     pub(super) fn adopt(&mut self, fresh: Engine) {
-        let Engine { stream, input, scanner, mut pushes, config, must_write, .. } = fresh;
+        let Engine { stream, input, scanner, mut pushes, config, must_write, found_at, .. } = fresh;
         self.stream = stream;
         self.input = input;
         self.scanner = scanner;
-        (self.must_write, self.demoted) = (must_write, false);
+        (self.must_write, self.demoted, self.found_at) = (must_write, false, found_at);
         self.config.protocol = config.protocol;
         self.caching.connected(config.protocol == super::Protocol::Resp3);
         pushes.drain(..).for_each(|push| self.keep_push(push));
@@ -343,8 +343,8 @@ impl Engine {
         let (found, stream) = match &config.endpoint {
             Endpoint::Found(found) => {
                 let found = found.clone();
-                let stream = found.connect(&config, start + time)?;
-                (Some(found), stream)
+                let (stream, at) = found.connect(&config, start + time)?;
+                (Some((found, at)), stream)
             }
             _ => (None, Stream::connect(&config, start + time)?),
         };
@@ -353,8 +353,9 @@ impl Engine {
         let mut engine = Engine::new(config, stream);
         let mut deadline = Deadline::new(Some(time.saturating_sub(start.elapsed())));
         let agreed = engine.handshake(&mut deadline).and_then(|()| {
-            if let Some(found) = &found {
-                engine.check_role(found, &mut deadline)?;
+            if let Some((found, at)) = found {
+                engine.found_at = Some(at);
+                engine.check_role(&found, &mut deadline)?;
             }
             engine.restore(changed, &mut deadline)
         });

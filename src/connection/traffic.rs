@@ -169,7 +169,13 @@ impl Engine {
     /// What is left of the time; notes that the server is silent when nothing is.
     fn left(&mut self, deadline: &mut Deadline) -> Result<Option<std::time::Duration>> {
         let left = deadline.left();
-        self.silent |= matches!(left, Err(Error::Timeout));
+        if let Err(Error::Timeout) = left {
+            self.silent = true;
+            if self.found_at.is_some() {
+                // The next command asks whether the server is still the one that was looked for.
+                self.limit = 0;
+            }
+        }
         left
     }
 

@@ -453,7 +453,6 @@ mod tests {
         fn is_shared<T: Send + Sync + Clone>() {}
         is_send::<Subscriber>();
         is_send::<Requested>();
-        is_send::<Handlers<'_>>();
         is_shared::<SubscriberHandle>();
         is_shared::<Message>();
         is_shared::<Event>();
