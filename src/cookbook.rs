@@ -25,6 +25,12 @@
 //! - [Threads](#threads)
 //! - [A pool of connections](#a-pool-of-connections)
 //! - [Values larger than memory](#values-larger-than-memory)
+//! - [Listening with handlers](#listening-with-handlers)
+//! - [Surviving a restart while listening](#surviving-a-restart-while-listening)
+//! - [Request and reply](#request-and-reply)
+//! - [Keys that expire](#keys-that-expire)
+//! - [A page cache](#a-page-cache)
+//! - [Sentinel](#sentinel)
 //! - [Functions over any executor](#functions-over-any-executor)
 //! - [Testing one's own code](#testing-ones-own-code)
 //!
@@ -852,6 +858,202 @@
 //!     Ok(())
 //! }
 //! # main().unwrap() }
+//! ```
+//!
+//! # Listening with handlers
+//!
+//! Closures by channel and pattern, which may borrow a connection for what they do. A subscriber is a connection of its own.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use redefer::prelude::*;
+//! use redefer::pubsub::{Handlers, Subscriber};
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!     let subscriber = Subscriber::open(server.url())?;
+//!     let handle = subscriber.handle();
+//!
+//!     let mut handlers = Handlers::new()
+//!         .on("visit", |_, page: String| conn.hincrby("visits", page, 1).detach())
+//!         .on_pattern("alarm.*", |message, degrees: f64| {
+//!             let room = String::from_utf8_lossy(&message.channel()[6..]).into_owned();
+//!             conn.hset("alarms", (room, degrees)).detach();
+//!         })
+//!         .on_message("end", |_| handle.stop());
+//!     subscriber.subscribe(handlers.channels()).wait()?;
+//!     subscriber.psubscribe(handlers.patterns()).wait()?;
+//!
+//!     let other = Connection::open(server.url())?;
+//!     for (channel, text) in [("visit", "home"), ("visit", "home"), ("alarm.kitchen", "99.5"), ("end", "")] {
+//!         other.publish(channel, text).wait()?;
+//!     }
+//!     subscriber.run(&mut handlers)?;      // until it is stopped
+//!     conn.sync()?;
+//!     assert_eq!(conn.hget::<u32>("visits", "home").wait()?, 2);
+//!     assert_eq!(conn.hget::<f64>("alarms", "kitchen").wait()?, 99.5);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Surviving a restart while listening
+//!
+//! With a policy the subscriber comes back by itself, subscribed to what it had, and says that something may be missing.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use redefer::pubsub::{Event, Subscriber};
+//! use redefer::testing::Server;
+//! use redefer::{Config, Reconnect, prelude::*};
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let config = Config::from_url(&server.url())?.reconnect(Reconnect::forever());
+//!     let subscriber = Subscriber::open(config)?;
+//!     subscriber.subscribe("news").wait()?;
+//!     server.restart()?;
+//!
+//!     for event in &subscriber {
+//!         match event? {
+//!             Event::Message(message) => {
+//!                 assert_eq!(message.payload(), b"we are back");
+//!                 break;
+//!             }
+//!             Event::Reconnected(gap) => {
+//!                 println!("something may be missing: {}", gap.cause());
+//!                 Connection::open(server.url())?.publish("news", "we are back").wait()?;
+//!             }
+//!             _ => {}
+//!         }
+//!     }
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Request and reply
+//!
+//! The reply goes to a list of its own, so that it is there also when nobody waits yet, and goes away by itself.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::thread;
+//! use std::time::Duration;
+//!
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn serve(url: String) -> redefer::Result<()> {
+//!     let conn = Connection::open(url)?;
+//!     let request: Option<(String, String)> = conn.blpop("requests", Duration::from_secs(10)).wait()?;
+//!     let Some((_, request)) = request else { return Ok(()) };
+//!     let (to, question) = request.split_once(' ').ok_or_else(|| Error::custom("no request"))?;
+//!     let tx = conn.transaction();
+//!     tx.rpush(to, question.to_uppercase()).detach();
+//!     tx.expire(to, Duration::from_secs(60)).detach();
+//!     tx.commit().wait()
+//! }
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let url = server.url();
+//!     let server_thread = thread::spawn(move || serve(url));
+//!
+//!     let conn = Connection::open(server.url())?;
+//!     let to = format!("reply:{}", conn.incr("request").wait()?);
+//!     conn.rpush("requests", format!("{to} how are you")).wait()?;
+//!     let reply: Option<(String, String)> = conn.blpop(&to, Duration::from_secs(10)).wait()?;
+//!     assert_eq!(reply.map(|(_, text)| text).as_deref(), Some("HOW ARE YOU"));
+//!     server_thread.join().expect("it does not panic")
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Keys that expire
+//!
+//! See [`keyspace`](crate::keyspace). A server tells when it removes a key, which may be a little after its time.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::time::Duration;
+//!
+//! use redefer::keyspace::{Events, KeyEvent};
+//! use redefer::prelude::*;
+//! use redefer::pubsub::{Event, Subscriber};
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!     Events::new().keyevent().expired().enable(&conn)?;
+//!     let subscriber = Subscriber::open(server.url())?;
+//!     subscriber.psubscribe(Events::event_pattern(None, "expired")).wait()?;
+//!     conn.psetex("session:7", Duration::from_millis(5), "…").wait()?;
+//!
+//!     let Some(Event::Message(message)) = subscriber.next()? else { panic!("no message") };
+//!     let event = KeyEvent::parse(message.channel(), message.payload());
+//!     assert_eq!(event.map(|event| event.key), Some(b"session:7".to_vec()));
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # A page cache
+//!
+//! With the feature `cache`; see [`cache`](crate::cache). Each thread has a cache of its own, which is fastest, or they share one behind a
+//! `Mutex`, which needs less memory.
+//!
+//! ```
+//! # #[cfg(all(feature = "testing", feature = "cache"))] {
+//! use redefer::cache::{CacheConfig, Cached};
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let editor = Connection::open(server.url())?;
+//!     editor.set("page:home", "<h1>hello</h1>").wait()?;
+//!
+//!     // Only keys like this are kept, and the server need not remember which of them.
+//!     let cached = Cached::open(server.url(), CacheConfig::new().broadcast(["page:"]).bytes(64 << 20))?;
+//!     for _ in 0..100 {
+//!         let page: String = cached.get("page:home").wait()?;
+//!         assert_eq!(page, "<h1>hello</h1>");
+//!     }
+//!     assert_eq!(cached.cache_stats().hit_rate(), 0.99);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # Sentinel
+//!
+//! See [`sentinel`](crate::sentinel). The attempts should go on for longer than a failover takes.
+//!
+//! ```no_run
+//! use redefer::prelude::*;
+//! use redefer::sentinel::{Sentinel, SentinelEvent};
+//! use redefer::{Config, Reconnect};
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let sentinels = ["redis://10.0.0.1:26379", "redis://10.0.0.2:26379", "redis://10.0.0.3:26379"];
+//!     let sentinels = sentinels.map(|url| Config::from_url(url).map(|config| config.password("of the sentinels")));
+//!     let sentinel = Sentinel::new(sentinels.into_iter().collect::<redefer::Result<Vec<_>>>()?, "mymaster")?;
+//!
+//!     let config = sentinel.primary().user("app").password("of the servers").reconnect(Reconnect::backoff().attempts(60));
+//!     let conn = Connection::open(config)?;
+//!     conn.set("k", "v").wait()?;
+//!
+//!     for event in sentinel.events()? {
+//!         if let SentinelEvent::Switched { from, to, .. } = event? {
+//!             println!("the primary was {from:?} and is {to:?}");
+//!         }
+//!     }
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # Functions over any executor

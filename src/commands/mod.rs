@@ -39,7 +39,7 @@
 //! | WATCH, UNWATCH | [`Connection::watch`](crate::Connection::watch), [`transact`](crate::Connection::transact) |
 //! | HELLO | [`Config`](crate::Config), when the connection is opened |
 //! | MONITOR | [`Monitor`](crate::Monitor) |
-//! | SUBSCRIBE, UNSUBSCRIBE, PSUBSCRIBE, PUNSUBSCRIBE, SSUBSCRIBE, SUNSUBSCRIBE | [`Subscriber`](crate::pubsub::Subscriber), also by [`Connection::into_subscriber`](crate::Connection::into_subscriber) |
+//! | SUBSCRIBE, UNSUBSCRIBE, PSUBSCRIBE, PUNSUBSCRIBE, SSUBSCRIBE, SUNSUBSCRIBE | [`Subscriber`](crate::pubsub::Subscriber), also by [`Connection::into_subscriber`](crate::Connection::into_subscriber); in RESP3 [`Connection::subscribe`](crate::Connection::subscribe) and its like |
 //! | CLIENT REPLY | [`Reply::detach`](crate::Reply::detach), or a [`Batch`](crate::Batch) |
 //! | SCRIPT DEBUG | `redis-cli --ldb`: a script no longer answers once |
 //! | RESET, QUIT | drop the connection, open another |

@@ -6,8 +6,8 @@ use crate::values::FromReply;
 
 /// Commands that send messages to channels and ask about channels.
 ///
-/// Those that subscribe are not here: a subscribed connection no longer answers each command once, and is a
-/// [`Subscriber`](crate::pubsub::Subscriber).
+/// Those that subscribe are not here: they do not answer once. A connection that listens is a
+/// [`Subscriber`](crate::pubsub::Subscriber); in RESP3 one for commands can listen too, by [`Connection::subscribe`](crate::Connection::subscribe).
 pub trait PubSubCommands: Execute {
     /// Sends a message to the subscribers of a channel. The reply is how many got it, those of other nodes of a cluster
     /// not counted. Since 2.0.
