@@ -77,6 +77,7 @@ pub struct Config {
     pub(crate) write_batch: usize,
     pub(crate) max_outstanding: usize,
     pub(crate) push_queue: (usize, usize),
+    pub(crate) max_outstanding_bytes: usize,
     pub(crate) linger: Duration,
     pub(crate) send_when: SendWhen,
     pub(crate) protocol: Protocol,
@@ -252,6 +253,7 @@ impl Config {
             write_batch: 8 * 1024,
             max_outstanding: 65_536,
             push_queue: (1024, 16 << 20),
+            max_outstanding_bytes: 64 << 20,
             linger: Duration::from_secs(1),
             send_when: SendWhen::Adaptive,
             protocol: Protocol::Resp3,
@@ -409,6 +411,17 @@ impl Config {
     #[must_use]
     pub fn push_queue(mut self, messages: usize, bytes: usize) -> Self {
         self.push_queue = (messages, bytes);
+        self
+    }
+
+    /// How many bytes of commands without a reply threads may have on a [`Shared`](crate::Shared).
+    ///
+    /// A command issued at this number first waits until half of the outstanding replies are read. It is counted by the
+    /// write, so it may be less by what one write holds; a single command may be larger. A [`Connection`](crate::Connection)
+    /// does not look at it. At least 1. Defaults to 64 MiB.
+    #[must_use]
+    pub fn max_outstanding_bytes(mut self, bytes: usize) -> Self {
+        self.max_outstanding_bytes = bytes.max(1);
         self
     }
 
@@ -601,6 +614,7 @@ impl fmt::Debug for Config {
             write_batch,
             max_outstanding,
             push_queue,
+            max_outstanding_bytes,
             linger,
             send_when,
             protocol,
@@ -627,6 +641,7 @@ impl fmt::Debug for Config {
             .field("write_batch", write_batch)
             .field("max_outstanding", max_outstanding)
             .field("push_queue", push_queue)
+            .field("max_outstanding_bytes", max_outstanding_bytes)
             .field("linger", linger)
             .field("send_when", send_when)
             .field("protocol", protocol)
@@ -711,6 +726,7 @@ mod tests {
         assert_eq!(config.keepalive, Some(Duration::from_secs(30)));
         assert_eq!((config.send_buffer_size, config.recv_buffer_size), (None, None));
         assert_eq!((config.write_batch, config.max_outstanding), (8192, 65_536));
+        assert_eq!(config.max_outstanding_bytes, 64 << 20);
         assert_eq!(config.linger, Duration::from_secs(1));
         assert_eq!((config.send_when, config.protocol), (SendWhen::default(), Protocol::default()));
         assert_eq!((config.send_when, config.protocol), (SendWhen::Adaptive, Protocol::Resp3));
@@ -733,6 +749,7 @@ mod tests {
             .recv_buffer_size(2000)
             .write_batch(3000)
             .max_outstanding(4000)
+            .max_outstanding_bytes(5000)
             .linger(second * 4)
             .send_when(SendWhen::Eager)
             .protocol(Protocol::Resp2);
@@ -747,6 +764,7 @@ mod tests {
         assert_eq!((config.keepalive, config.linger), (Some(second * 3), second * 4));
         assert_eq!((config.send_buffer_size, config.recv_buffer_size), (Some(1000), Some(2000)));
         assert_eq!((config.write_batch, config.max_outstanding), (3000, 4000));
+        assert_eq!(config.max_outstanding_bytes, 5000);
         assert_eq!((config.send_when, config.protocol), (SendWhen::Eager, Protocol::Resp2));
         assert!(config.validate().is_ok());
     }

@@ -41,6 +41,8 @@ pub(crate) struct Engine {
     pub(super) next: u64,
     /// The place of the next command.
     pub(super) issued: u64,
+    /// How often places have been lost.
+    pub(super) breaks: u64,
     /// From this place on, issuing a command needs a look at the state of things.
     pub(super) limit: u64,
     pub(super) input: Input,
@@ -99,6 +101,11 @@ pub(crate) struct Engine {
     clock_at: u64,
     /// A command is being written from a reader.
     pub(super) feeding: bool,
+    /// A thread reads from the socket without holding the engine, and has the read buffer with it: nobody else reads, or
+    /// settles what it will bring.
+    pub(super) away: bool,
+    /// What has broken the connection while that thread was away; it is told when the thread is back.
+    pub(super) doom: Option<Error>,
     /// Something was written since the connection last stood waiting.
     pub(super) wrote: bool,
     /// A wait has timed out, and nothing has come since.
@@ -136,6 +143,7 @@ impl Engine {
             head: 0,
             next: 0,
             issued: 0,
+            breaks: 0,
             limit: 0,
             input: Input::new(),
             output: Output::new(),
@@ -170,6 +178,8 @@ impl Engine {
             gathered: None,
             clock_at: 0,
             feeding: false,
+            away: false,
+            doom: None,
             wrote: false,
             silent: false,
             watch_generation: 0,

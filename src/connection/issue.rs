@@ -63,6 +63,14 @@ impl Encoded {
         }
     }
 
+    /// Whether the command is about the one behind it, whosever that may be.
+    pub(crate) fn is_for_the_next(&self) -> bool {
+        let mut words = resp::encode::arguments(&self.bytes);
+        let is = |word: Option<&[u8]>, name: &str| word.is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+        let first = words.next();
+        is(first, "ASKING") || (is(first, "CLIENT") && is(words.next(), "CACHING"))
+    }
+
     /// What the command does to the queue of replies.
     pub(crate) fn effect(&self) -> Effect {
         effect(resp::encode::arguments(&self.bytes))
@@ -253,6 +261,16 @@ impl Connection {
             Some(index)
         })
         .ok()?
+    }
+
+    /// Fails an open transaction: the place of its commit.
+    pub(crate) fn fail_group(&self, id: u32, error: Error) -> u64 {
+        let _ = self.with(|engine| {
+            if let Some(group) = engine.groups.get(id) {
+                group.state = State::Failed(error);
+            }
+        });
+        place::member(id, place::COMMIT)
     }
 
     /// How many commands an open transaction has.

@@ -28,9 +28,17 @@ pub(crate) struct Listener {
 impl Connection {
     /// Reads everything outstanding, and turns to listening.
     pub(crate) fn listen(mut self) -> Result<Listener> {
+        self.quiet()?;
+        Ok(Listener { conn: self, out: Vec::new(), written: 0, begun: false, unwritable: None })
+    }
+}
+
+impl Connection {
+    /// Reads everything outstanding, and forgets what was kept for handles.
+    pub(super) fn quiet(&mut self) -> Result<()> {
         self.with_guards(Engine::quiet)??;
         self.engine.get_mut().forget_handles();
-        Ok(Listener { conn: self, out: Vec::new(), written: 0, begun: false, unwritable: None })
+        Ok(())
     }
 }
 

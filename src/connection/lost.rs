@@ -123,6 +123,12 @@ impl Engine {
         if !self.is_up() {
             return self.lost_error(place::NONE);
         }
+        if self.away {
+            // What the thread that reads brings came before this.
+            self.stream.stop_reading();
+            self.doom.get_or_insert(cause);
+            return self.lost_error(place::NONE);
+        }
         // Whatever is found on the way out must not begin this again.
         self.link = Link::Breaking;
         self.head = place::NONE;
@@ -167,6 +173,7 @@ impl Engine {
     /// Takes the places of a loss out of the queue, all but those that can be kept.
     pub(super) fn lose(&mut self, loss: Loss, keep: bool) {
         let kept = if keep { self.keep() } else { Vec::new() };
+        self.breaks += 1;
         self.ring.cover(self.next, self.issued);
         let (mut unseen, mut replies) = (Vec::new(), 0);
         let mut place = self.next;

@@ -26,6 +26,7 @@ mod queue;
 mod reclaim;
 mod reconnect;
 mod settle;
+mod share;
 mod stats;
 mod stream;
 mod subscribe;
@@ -57,12 +58,15 @@ pub(crate) use found::{Find, Found};
 pub(crate) use issue::{Encoded, unwritten};
 pub(crate) use lines::Lines;
 pub(crate) use listen::Listener;
+pub(crate) use queue::Stored;
 pub(crate) use reconnect::Down;
 pub use reconnect::Reconnect;
+pub(crate) use share::{Back, CHANGES, Look, Outcome, Outing, Share, Want};
 pub use stats::Stats;
 pub(crate) use table::{Change, Effect};
 #[cfg(feature = "tls")]
 pub use tls_config::TlsConfig;
+pub(crate) use wait::decode_whole;
 pub(crate) use wake::Stop;
 
 use crate::error::{Error, Result};
@@ -93,8 +97,8 @@ use crate::values::{FromReply, Value};
 /// # }
 /// ```
 ///
-/// A connection is [`Send`] and not [`Sync`]: it belongs to one thread at a time. Threads that must share one put it into a
-/// [`Mutex`](std::sync::Mutex); a connection each is faster. Handles borrow the connection and cannot outlive it.
+/// A connection is [`Send`] and not [`Sync`]: it belongs to one thread at a time. Threads that want to share one turn it
+/// [into a `Shared`](Connection::into_shared). Handles borrow the connection and cannot outlive it.
 ///
 /// # Errors that nobody sees
 ///

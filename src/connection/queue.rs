@@ -122,7 +122,7 @@ impl Ring {
 }
 
 /// A frame that was read before its handle was waited for. Short ones are inline.
-pub(super) type Stored = SmallVec<[u8; 24]>;
+pub(crate) type Stored = SmallVec<[u8; 24]>;
 
 /// The frames that were read before their handle was waited for, by place.
 #[derive(Debug, Default)]

@@ -205,6 +205,29 @@ fn not_before(failed: u32, policy: &Reconnect) -> Option<Instant> {
     (!delay.is_zero()).then(|| Instant::now() + delay)
 }
 
+/// What is to be done so that there is a connection again.
+pub(super) enum Dial {
+    /// Nothing: there is one.
+    Up,
+    /// To wait, no longer than the caller wants to.
+    Pause(Duration),
+    Attempt(Box<Attempt>),
+}
+
+/// An attempt to make a connection again, which needs nothing of the old one.
+pub(super) struct Attempt {
+    config: super::Config,
+    changed: Vec<Vec<u8>>,
+    time: Duration,
+}
+
+impl Attempt {
+    /// Blocks for as long as connecting takes.
+    pub(super) fn make(&self) -> Result<Engine> {
+        Engine::connect(self.config.clone(), self.time, &self.changed)
+    }
+}
+
 impl Engine {
     /// Makes sure that there is a connection, dialing again if there is none and the policy wants it.
     #[inline]
@@ -229,47 +252,61 @@ impl Engine {
 
     fn try_dialing(&mut self, deadline: &mut Deadline, patient: bool) -> Result<()> {
         loop {
-            let Link::Down(down) = &self.link else { return self.check() };
-            let (resting, pause) = (down.is_resting(&self.config.reconnect), down.pause());
-            if !pause.is_zero() {
-                if resting {
-                    return Err(self.give_up());
-                }
-                if !patient {
-                    return Err(Error::Timeout);
-                }
-                let left = deadline.left()?.unwrap_or(Duration::MAX);
-                std::thread::sleep(pause.min(left));
-            }
-            let changed: Vec<_> = self.changed.values().cloned().collect();
-            let time = deadline.left()?.unwrap_or(Duration::MAX).min(self.config.connect_timeout);
-            match Engine::connect(self.redial_config(), time, &changed) {
-                Ok(fresh) => {
-                    self.adopt(fresh);
-                    // It may have broken already.
-                    if self.is_up() {
-                        return Ok(());
-                    }
-                    if self.is_resting() {
-                        return self.check();
-                    }
-                }
-                Err(error) => {
-                    let Link::Down(down) = &mut self.link else { return self.check() };
-                    // An attempt that was cut short by the caller's own deadline says nothing about the server.
-                    if time < self.config.connect_timeout
-                        && let Err(timeout) = deadline.left()
-                    {
-                        down.cut_short(error, time);
-                        return Err(timeout);
-                    }
-                    down.fail(error, &self.config);
-                    if down.is_resting(&self.config.reconnect) {
-                        return Err(self.give_up());
-                    }
+            match self.next_dial(deadline)? {
+                Dial::Up => return Ok(()),
+                Dial::Pause(_) if !patient => return Err(Error::Timeout),
+                Dial::Pause(pause) => std::thread::sleep(pause),
+                Dial::Attempt(attempt) => {
+                    let outcome = attempt.make();
+                    self.dialled(outcome, &attempt, deadline)?;
                 }
             }
         }
+    }
+
+    /// What is to be done next so that there is a connection.
+    pub(super) fn next_dial(&mut self, deadline: &mut Deadline) -> Result<Dial> {
+        let Link::Down(down) = &self.link else { return self.check().map(|()| Dial::Up) };
+        let (resting, pause) = (down.is_resting(&self.config.reconnect), down.pause());
+        if !pause.is_zero() && resting {
+            return Err(self.give_up());
+        }
+        let left = deadline.left()?.unwrap_or(Duration::MAX);
+        if !pause.is_zero() {
+            return Ok(Dial::Pause(pause.min(left)));
+        }
+        Ok(Dial::Attempt(Box::new(Attempt {
+            config: self.redial_config(),
+            changed: self.changed.values().cloned().collect(),
+            time: left.min(self.config.connect_timeout),
+        })))
+    }
+
+    /// An attempt to make the connection again has come to this, within the time of whoever made it.
+    pub(super) fn dialled(
+        &mut self,
+        outcome: Result<Engine>,
+        attempt: &Attempt,
+        deadline: &mut Deadline,
+    ) -> Result<()> {
+        let error = match outcome {
+            Ok(fresh) => {
+                self.adopt(fresh);
+                // It may have broken already.
+                return if !self.is_up() && self.is_resting() { self.check() } else { Ok(()) };
+            }
+            Err(error) => error,
+        };
+        let Link::Down(down) = &mut self.link else { return self.check() };
+        // An attempt that was cut short by the caller's own deadline says nothing about the server.
+        if attempt.time < self.config.connect_timeout
+            && let Err(timeout) = deadline.left()
+        {
+            down.cut_short(error, attempt.time);
+            return Err(timeout);
+        }
+        down.fail(error, &self.config);
+        if down.is_resting(&self.config.reconnect) { Err(self.give_up()) } else { Ok(()) }
     }
 
     fn is_resting(&self) -> bool {

@@ -184,7 +184,7 @@ impl Engine {
 
     /// Puts the next reply where it belongs. `false`: it has not arrived whole, or there is none to come.
     pub(super) fn settle_one(&mut self) -> Result<bool> {
-        if !self.clear_streaming()? || self.next == self.issued {
+        if self.away || !self.clear_streaming()? || self.next == self.issued {
             return Ok(false);
         }
         if self.at_subscription() {
@@ -466,7 +466,7 @@ impl Engine {
     }
 
     /// The place whose reply a handle waits for next, if it waits for any.
-    fn place_looked_for(&mut self, place: u64) -> Option<u64> {
+    pub(super) fn place_looked_for(&mut self, place: u64) -> Option<u64> {
         let (id, index) = match Place::of(place) {
             Place::Ordinary(place) => return Some(place),
             Place::Busy | Place::SecondBatch | Place::Failed(_) | Place::Answered(_) => return None,

@@ -6,6 +6,7 @@
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
@@ -99,9 +100,40 @@ impl Stream {
     /// Waits for at most this long until bytes can be read, or written if `writing`, or another thread has left word. May
     /// return early. What was there to be read without waiting has been read.
     pub(super) fn wait(&mut self, waker: &Waker, writing: bool, time: Option<Duration>) -> io::Result<()> {
-        #[cfg(feature = "tls")]
-        let writing = writing || self.tls.as_ref().is_some_and(|tls| tls.wants_write());
+        let writing = writing || self.wants_write();
         waker.wait(Some((&self.plain.socket, writing)), time)
+    }
+
+    /// The socket itself, for a thread that waits for it while others use the stream.
+    pub(super) fn socket(&self) -> Arc<Socket> {
+        self.plain.socket.clone()
+    }
+
+    /// Sets the receive timeout for a [`receive`] on the socket itself.
+    pub(super) fn arm(&mut self, time: Option<Duration>) -> io::Result<()> {
+        self.plain.arm(time)
+    }
+
+    /// Whether TLS has something to write of its own.
+    pub(super) fn wants_write(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.as_ref().is_some_and(|tls| tls.wants_write());
+        #[cfg(not(feature = "tls"))]
+        false
+    }
+
+    /// Whether what the socket brings are the plain bytes.
+    pub(super) fn is_plain(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_none();
+        #[cfg(not(feature = "tls"))]
+        true
+    }
+
+    /// Makes a thread return that waits in [`receive`]. What has arrived can still be read.
+    pub(super) fn stop_reading(&self) {
+        // A socket that cannot be shut down is at its end, and the thread returns by itself.
+        let _ = self.plain.socket.shutdown(std::net::Shutdown::Read);
     }
 
     /// Ends both directions: nothing more is written or read.
@@ -122,14 +154,15 @@ impl Stream {
 
 /// A connected TCP or unix socket.
 pub(super) struct Plain {
-    socket: Socket,
+    /// Shared with a thread that waits for bytes while others write: see [`Stream::socket`].
+    socket: Arc<Socket>,
     /// The receive timeout that is set on the socket.
     armed: Option<Duration>,
 }
 
 impl Plain {
     pub(super) fn new(socket: Socket) -> Self {
-        Plain { socket, armed: None }
+        Plain { socket: Arc::new(socket), armed: None }
     }
 
     /// See [`Stream::try_write`].
@@ -145,10 +178,7 @@ impl Plain {
     /// See [`Stream::read`].
     pub(super) fn read(&mut self, buf: &mut [u8], time: Option<Duration>) -> io::Result<Option<usize>> {
         self.arm(time)?;
-        match platform::recv(&self.socket, buf) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
-            other => would_block(other),
-        }
+        receive(&self.socket, buf)
     }
 
     /// See [`Stream::ready`].
@@ -177,6 +207,20 @@ impl Plain {
         }
         Ok(())
     }
+}
+
+/// Waits for bytes on a plain socket for as long as was [armed](Stream::arm). `None`: the time has passed, or a signal came.
+pub(super) fn receive(socket: &Socket, buf: &mut [u8]) -> io::Result<Option<usize>> {
+    match platform::recv(socket, buf) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+        other => would_block(other),
+    }
+}
+
+/// Waits at most this long until the socket can be read from, if that is of interest, or written to, likewise. May return
+/// early.
+pub(super) fn await_socket(socket: &Socket, reading: bool, writing: bool, time: Option<Duration>) -> io::Result<()> {
+    platform::await_socket(socket, reading, writing, time)
 }
 
 fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
@@ -315,6 +359,22 @@ mod platform {
             Err(error) => Err(error.into()),
         }
     }
+
+    pub(super) fn await_socket(
+        socket: &Socket,
+        reading: bool,
+        writing: bool,
+        time: Option<Duration>,
+    ) -> io::Result<()> {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, reading);
+        flags.set(PollFlags::OUT, writing);
+        let time = time.and_then(|time| Timespec::try_from(time).ok());
+        match poll(&mut [PollFd::new(socket, flags)], time.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 /// Without poll: a short wait for bytes stands for a wait for either direction.
@@ -360,5 +420,13 @@ mod platform {
             Ok(_) => true,
             Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut),
         })
+    }
+
+    pub(super) fn await_socket(socket: &Socket, reading: bool, _: bool, time: Option<Duration>) -> io::Result<()> {
+        if reading {
+            return ready(socket, time).map(drop);
+        }
+        std::thread::sleep(time.unwrap_or(SLICE).min(SLICE));
+        Ok(())
     }
 }

@@ -26,7 +26,7 @@ impl Engine {
             return Ok(true);
         }
         self.stats.largest_queue = self.stats.largest_queue.max(self.issued - self.next);
-        if self.replies_due() {
+        if self.replies_due() && !self.away {
             self.take_arrived()?;
         }
         loop {
@@ -111,6 +111,9 @@ impl Engine {
 
     /// One read that does not wait. Says whether bytes came.
     pub(super) fn read_now(&mut self) -> Result<bool> {
+        if self.away {
+            return Ok(false);
+        }
         match self.stream.try_read(self.input.room()) {
             Ok(Some(0)) => Err(self.closed_by_server()),
             Ok(Some(n)) => {

@@ -23,7 +23,7 @@ fn decode<T: FromReply>(frame: Frame<'_>) -> Result<T> {
 }
 
 /// Decodes the reply that is the one frame in these bytes.
-fn decode_whole<T: FromReply>(bytes: &[u8]) -> Result<T> {
+pub(crate) fn decode_whole<T: FromReply>(bytes: &[u8]) -> Result<T> {
     match whole(bytes) {
         Some(frame) => decode(frame),
         None => Err(UnexpectedReply::new("a reply", "something else").into()),

@@ -1,0 +1,492 @@
+//! A connection that threads share: what they do with it under their lock, none of which blocks, and what one of them does
+//! without the lock for all, which may.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::Socket;
+
+use super::engine::Engine;
+use super::input::{BACKLOG, Input};
+use super::place::{self, Place};
+use super::queue::Stored;
+use super::reconnect::{Attempt, Dial};
+use super::settle::Resolved;
+use super::table::Effect;
+use super::traffic::READS;
+use super::{Connection, Deadline, Encoded, Stats, stream};
+use crate::args::{Arguments, Command};
+use crate::error::{Error, Result, WaitError};
+use crate::values::Value;
+
+/// A reply as it came, or what became of it.
+pub(crate) type Outcome = Result<Stored>;
+
+/// The place to look at, and what is to be known of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Want {
+    /// The reply of a handle.
+    Reply(u64),
+    /// That everything before this place has been read.
+    Settled(u64),
+    /// That everything before this place has been written.
+    Written(u64),
+    /// Room for so many more places.
+    Room(u64),
+}
+
+/// What is known of something that is wanted.
+pub(crate) enum Look {
+    Here(Outcome),
+    /// Not before the reply of this place has been read.
+    NotYet(u64),
+}
+
+/// A connection, and how many bytes of commands it has that are not answered.
+pub(crate) struct Share {
+    conn: Connection,
+    /// The place behind the last command of a write, and how many bytes had been written by then.
+    writes: VecDeque<(u64, u64)>,
+    /// How many bytes belong to commands that have been answered.
+    answered: u64,
+}
+
+/// What one thread does for all without the lock.
+pub(crate) struct Outing(Way);
+
+enum Way {
+    /// Nothing: there is something to be looked at.
+    None,
+    Read {
+        socket: Arc<Socket>,
+        input: Input,
+    },
+    Await {
+        socket: Arc<Socket>,
+        reading: bool,
+        writing: bool,
+        time: Option<Duration>,
+    },
+    Pause(Duration),
+    Dial(Box<Attempt>),
+}
+
+/// What it comes back with.
+pub(crate) struct Back(Found);
+
+enum Found {
+    None,
+    Read { input: Input, read: io::Result<Option<usize>> },
+    Awaited { reading: bool, outcome: io::Result<()> },
+    Dialled { fresh: Result<Box<Engine>>, attempt: Box<Attempt> },
+}
+
+impl Outing {
+    /// Blocks.
+    pub(crate) fn go(self) -> Back {
+        Back(match self.0 {
+            Way::None => Found::None,
+            Way::Read { socket, mut input } => {
+                let read = stream::receive(&socket, input.room());
+                Found::Read { input, read }
+            }
+            Way::Await { socket, reading, writing, time } => {
+                Found::Awaited { reading, outcome: stream::await_socket(&socket, reading, writing, time) }
+            }
+            Way::Pause(pause) => {
+                std::thread::sleep(pause);
+                Found::None
+            }
+            Way::Dial(attempt) => Found::Dialled { fresh: attempt.make().map(Box::new), attempt },
+        })
+    }
+}
+
+impl Share {
+    /// Reads what is outstanding on a connection, and takes it.
+    pub(crate) fn new(mut conn: Connection) -> Result<Share> {
+        conn.quiet()?;
+        let mut share = Share { conn, writes: VecDeque::new(), answered: 0 };
+        share.answered = share.bytes();
+        Ok(share)
+    }
+
+    fn engine(&mut self) -> &mut Engine {
+        self.conn.engine.get_mut()
+    }
+
+    // Issuing.
+
+    /// Whether so many places can be taken in at once, so that issuing does not wait.
+    #[inline]
+    pub(crate) fn has_room(&mut self, places: u64) -> bool {
+        let light = self.is_light();
+        let engine = self.engine();
+        if places == 1 && engine.issued < engine.limit {
+            return light;
+        }
+        let outstanding = engine.issued - engine.next;
+        let full = outstanding > 0 && (outstanding + places > engine.config.max_outstanding as u64 || !light);
+        let much = engine.output.pending().len() >= engine.config.write_batch;
+        engine.is_broken() || !(full || much)
+    }
+
+    /// Whether there are few enough bytes of commands that have not been answered.
+    #[inline]
+    fn is_light(&mut self) -> bool {
+        let bytes = self.bytes().saturating_sub(self.answered);
+        let engine = self.engine();
+        bytes < engine.config.max_outstanding_bytes as u64 || engine.issued == engine.next
+    }
+
+    /// How many bytes of commands there have been.
+    #[inline]
+    fn bytes(&mut self) -> u64 {
+        let engine = self.engine();
+        engine.stats.bytes_written + (engine.output.len - engine.output.written) as u64
+    }
+
+    /// Notes that everything has been written.
+    fn note_written(&mut self) {
+        let engine = self.engine();
+        let (place, bytes) = (engine.flushed, engine.stats.bytes_written);
+        self.writes.push_back((place, bytes));
+    }
+
+    /// Notes what has been answered.
+    fn note_answered(&mut self) {
+        let next = self.engine().next;
+        while let Some((_, bytes)) = self.writes.front().copied().filter(|write| write.0 <= next) {
+            self.answered = bytes;
+            self.writes.pop_front();
+        }
+    }
+
+    /// Issues a command whose arguments are of this crate's own types. There is room for it.
+    #[inline(always)]
+    pub(crate) fn issue<A: Arguments>(&mut self, command: &Command<A>) -> u64 {
+        self.engine().issue(command)
+    }
+
+    /// Issues a command that is encoded, or cannot be.
+    pub(crate) fn issue_encoded(&mut self, encoded: Result<Encoded>) -> u64 {
+        match encoded {
+            Ok(encoded) => self.engine().issue_encoded(&encoded.bytes, None),
+            Err(error) => self.engine().born_failed(error),
+        }
+    }
+
+    /// Issues a command that was given by its name, unless others would feel it.
+    pub(crate) fn issue_named(&mut self, encoded: Result<Encoded>) -> u64 {
+        self.issue_encoded(encoded.and_then(|encoded| match encoded.effect() {
+            Effect::Ordinary if encoded.is_for_the_next() => Err(Error::Refused(CHANGES)),
+            Effect::Ordinary => Ok(encoded),
+            Effect::Refused(why) => Err(Error::Refused(why)),
+            Effect::Blocking(_) => Err(Error::Refused(BLOCKS)),
+            Effect::Barrier | Effect::Changes(_) | Effect::Tracks => Err(Error::Refused(CHANGES)),
+        }))
+    }
+
+    /// The handle of a command for which there is no room.
+    pub(crate) fn born_failed(&mut self, error: Error) -> u64 {
+        self.engine().born_failed(error)
+    }
+
+    /// The connection, for what never blocks: the bookkeeping of transactions.
+    pub(crate) fn connection(&mut self) -> &Connection {
+        &self.conn
+    }
+
+    // Looking.
+
+    /// What is known of something that is wanted. A reply that is here is used up.
+    pub(crate) fn look(&mut self, want: Want) -> Look {
+        match want {
+            Want::Reply(place) => self.look_for_reply(place),
+            Want::Settled(until) => self.look_for(until, |engine| engine.next),
+            Want::Written(until) => self.look_for(until, |engine| engine.flushed.max(engine.next)),
+            Want::Room(places) => {
+                if self.has_room(places) {
+                    return Look::Here(Ok(Stored::new()));
+                }
+                let engine = self.engine();
+                let outstanding = engine.issued - engine.next;
+                // Down to half, so that this is not paid for at every command; or until what is gathered is written.
+                let much = engine.output.pending().len() >= engine.config.write_batch;
+                let middle = engine.next + outstanding.div_ceil(2).max(1) - 1;
+                Look::NotYet(if much { engine.flushed.max(engine.next) } else { middle })
+            }
+        }
+    }
+
+    fn look_for(&mut self, until: u64, done: impl Fn(&Engine) -> u64) -> Look {
+        let engine = self.engine();
+        if engine.is_broken() {
+            Look::Here(Err(engine.lost_error(place::NONE)))
+        } else if done(engine) >= until {
+            Look::Here(Ok(Stored::new()))
+        } else {
+            Look::NotYet(until - 1)
+        }
+    }
+
+    #[inline]
+    fn look_for_reply(&mut self, handle: u64) -> Look {
+        let engine = self.engine();
+        if let Place::Member { group, .. } = Place::of(handle)
+            && let Some(exec) = engine.groups.get(group).and_then(|group| group.exec_place())
+            && !engine.is_broken()
+        {
+            return Look::NotYet(exec);
+        }
+        let outcome = match engine.resolve(handle, &mut None) {
+            Ok(Resolved::Place(place)) => {
+                if place >= engine.next && !engine.is_lost(place) {
+                    return Look::NotYet(place);
+                }
+                engine.store.take(place).ok_or_else(|| engine.lost_error(place))
+            }
+            Ok(Resolved::Committed) => Ok(Stored::from_slice(b"+OK\r\n")),
+            Ok(Resolved::Answered(reply)) => Ok(Stored::from_slice(&reply)),
+            Err(WaitError::Failed(error)) => Err(error),
+            Err(WaitError::Timeout(())) => Err(Error::Timeout),
+        };
+        engine.release(handle);
+        Look::Here(outcome)
+    }
+
+    /// Takes the reply of an ordinary place before the next one.
+    #[inline]
+    pub(crate) fn take(&mut self, place: u64) -> Outcome {
+        let engine = self.engine();
+        engine.store.take(place).ok_or_else(|| engine.lost_error(place))
+    }
+
+    /// The place of the reply that comes next on the wire.
+    #[inline]
+    pub(crate) fn settled(&mut self) -> u64 {
+        self.engine().next
+    }
+
+    /// The place of the next command.
+    pub(crate) fn issued(&mut self) -> u64 {
+        self.engine().issued
+    }
+
+    /// How often places have been lost.
+    #[inline]
+    pub(crate) fn breaks(&mut self) -> u64 {
+        self.engine().breaks
+    }
+
+    #[inline]
+    pub(crate) fn is_up(&mut self) -> bool {
+        self.engine().is_up()
+    }
+
+    /// Whether the command of this place has yet to be written, and can be.
+    #[inline]
+    pub(crate) fn is_unwritten(&mut self, at: u64) -> bool {
+        let engine = self.engine();
+        !engine.output.is_empty() && at >= engine.flushed && engine.is_up() && engine.doom.is_none()
+    }
+
+    // Moving bytes.
+
+    /// Writes what the socket takes, and says whether that was all, or there is no use in waiting for more.
+    pub(crate) fn flush(&mut self) -> bool {
+        match self.engine().try_flush() {
+            Ok(true) => {
+                self.note_written();
+                true
+            }
+            Ok(false) => false,
+            // The connection broke, or will when the thread that reads is back.
+            Err(_) => true,
+        }
+    }
+
+    /// How to wait for what comes next: bytes, or a connection if there is none. No other thread waits for it.
+    ///
+    /// [`Error::Timeout`] if there is no time left. Any other error is known to whoever looks.
+    pub(crate) fn leave(&mut self, deadline: &mut Deadline) -> Result<Outing> {
+        let engine = self.engine();
+        if !engine.is_up() {
+            return engine.next_dial(deadline).map(|dial| {
+                Outing(match dial {
+                    Dial::Up => Way::None,
+                    Dial::Pause(pause) => Way::Pause(pause),
+                    Dial::Attempt(attempt) => Way::Dial(attempt),
+                })
+            });
+        }
+        let left = deadline.left().inspect_err(|_| engine.silent = true)?;
+        engine.stats.round_trips += u64::from(std::mem::take(&mut engine.wrote));
+        engine.stats.largest_queue = engine.stats.largest_queue.max(engine.issued - engine.next);
+        let writing = !engine.output.is_empty();
+        if writing || !engine.stream.is_plain() {
+            // What TLS has in its buffers no wait for the socket would tell.
+            engine.input.make_room(usize::MAX);
+            if !matches!(engine.read_now(), Ok(false)) {
+                let _ = engine.settle_whole();
+                return Ok(Outing(Way::None));
+            }
+            engine.away = true;
+            let writing = writing || engine.stream.wants_write();
+            return Ok(Outing(Way::Await { socket: engine.stream.socket(), reading: true, writing, time: left }));
+        }
+        if let Err(error) = engine.stream.arm(left) {
+            return Err(engine.break_with_io(error));
+        }
+        engine.input.make_room(usize::MAX);
+        engine.away = true;
+        let input = std::mem::replace(&mut engine.input, Input::new());
+        Ok(Outing(Way::Read { socket: engine.stream.socket(), input }))
+    }
+
+    /// How to wait until the socket takes more, while another thread reads.
+    pub(crate) fn leave_to_write(&mut self, deadline: &mut Deadline) -> Result<Outing> {
+        let engine = self.engine();
+        let time = deadline.left()?;
+        Ok(Outing(Way::Await { socket: engine.stream.socket(), reading: false, writing: true, time }))
+    }
+
+    /// Takes in what a thread has come back with, and puts every reply that is whole where it belongs.
+    ///
+    /// Only [`Error::Timeout`] is for the caller alone.
+    pub(crate) fn back(&mut self, back: Back, deadline: &mut Deadline) -> Result<()> {
+        let engine = self.engine();
+        match back.0 {
+            Found::None => {
+                self.note_answered();
+                return Ok(());
+            }
+            Found::Read { input, read } => {
+                engine.away = false;
+                engine.input = input;
+                // An error breaks the connection, and every handle will say so.
+                let _ = match read {
+                    Ok(Some(0)) => Err(engine.closed_by_server()),
+                    Ok(Some(n)) => {
+                        engine.arrived(n);
+                        Ok(())
+                    }
+                    Ok(None) => Ok(()),
+                    Err(error) => Err(engine.break_with_io(error)),
+                };
+            }
+            Found::Awaited { reading: false, .. } => {
+                self.flush();
+                return Ok(());
+            }
+            Found::Awaited { reading: true, outcome } => {
+                engine.away = false;
+                if let Err(error) = outcome {
+                    engine.break_with_io(error);
+                }
+                self.read_all();
+                if !self.engine().output.is_empty() && self.is_up() {
+                    self.flush();
+                }
+            }
+            Found::Dialled { fresh, attempt } => {
+                let outcome = engine.dialled(fresh.map(|fresh| *fresh), &attempt, deadline);
+                (self.answered, self.writes) = (self.bytes(), VecDeque::new());
+                return match outcome {
+                    Err(Error::Timeout) => Err(Error::Timeout),
+                    _ => Ok(()),
+                };
+            }
+        }
+        let engine = self.engine();
+        if let Some(cause) = engine.doom.take() {
+            engine.break_with(cause);
+        }
+        let _ = engine.settle_whole();
+        self.note_answered();
+        Ok(())
+    }
+
+    /// A thread that was to come back never will.
+    pub(crate) fn missing(&mut self) {
+        let engine = self.engine();
+        if std::mem::take(&mut engine.away) {
+            // It had the read buffer with it, and maybe a part of a reply.
+            let gone = Error::custom("the thread that read from the connection for all panicked");
+            let cause = engine.doom.take().unwrap_or(gone);
+            engine.break_with(cause);
+        }
+    }
+
+    /// Reads what is there and settles it, if no other thread is away to do so.
+    pub(crate) fn read_all(&mut self) {
+        let engine = self.engine();
+        if engine.away || !engine.is_up() {
+            return;
+        }
+        for _ in 0..READS {
+            engine.input.make_room(usize::MAX);
+            if !matches!(engine.read_now(), Ok(true)) || engine.settle_whole().is_err() || engine.input.len() > BACKLOG
+            {
+                break;
+            }
+        }
+        self.note_answered();
+    }
+
+    // Handles.
+
+    /// Gives a place up, without I/O.
+    pub(crate) fn detach(&mut self, place: u64) {
+        self.engine().detach(place);
+    }
+
+    /// Gives a place up, and says until which place is to be read so that its error has been accounted for, if the drop of
+    /// a handle may wait for it.
+    pub(crate) fn drop_reply(&mut self, place: u64) -> Option<u64> {
+        let engine = self.engine();
+        let last = match Place::of(place) {
+            Place::Ordinary(place) => Some(place),
+            Place::Member { group, .. } => engine.groups.get(group).and_then(|group| group.exec_place()),
+            Place::Failed(_) | Place::Answered(_) | Place::Busy | Place::SecondBatch => None,
+        };
+        engine.detach(place);
+        last.filter(|last| engine.may_wait_in_drop(*last)).map(|last| last + 1)
+    }
+
+    /// Whether a wait would not block, found out without blocking.
+    pub(crate) fn is_ready(&mut self, place: u64) -> bool {
+        if self.is_up() {
+            self.flush();
+            self.read_all();
+        }
+        let engine = self.engine();
+        match engine.place_looked_for(place) {
+            Some(place) => place < engine.next || place >= engine.issued || engine.is_lost(place),
+            None => true,
+        }
+    }
+
+    /// Hands out the first error that nobody has seen.
+    pub(crate) fn take_account(&mut self) -> Result<()> {
+        self.engine().take_account()
+    }
+
+    pub(crate) fn allowance(&mut self) -> Option<Duration> {
+        self.engine().config.timeout
+    }
+
+    pub(crate) fn stats(&mut self) -> Stats {
+        self.engine().stats_now()
+    }
+
+    pub(crate) fn next_push(&mut self) -> Option<Value> {
+        self.conn.next_push()
+    }
+}
+
+const BLOCKS: &str = "a blocking command would hold the connection for every thread: use a Connection of its own";
+pub(crate) const CHANGES: &str =
+    "this would change the connection for every thread: use a Connection of its own, or its Config";
