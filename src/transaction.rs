@@ -85,13 +85,70 @@ use crate::values::FromReply;
 /// transaction under [`Watch`] ends the watch.
 #[must_use = "a transaction that is not committed sends nothing"]
 pub struct Transaction<'c> {
-    conn: &'c Connection,
+    queue: Queue<&'c Connection>,
+    watch: Option<Watch<'c>>,
+}
+
+/// The commands of a transaction, and where their handles are kept.
+pub(crate) struct Queue<G: Grouping> {
+    on: G,
     /// On a connection that is in use there is no transaction: see [`Connection::open_group`].
     group: Option<u32>,
     commands: RefCell<Buffer>,
     /// A command was issued while the connection was in use, which not even its error can be noted for.
     missing: Cell<bool>,
-    watch: Option<Watch<'c>>,
+}
+
+/// What transactions are kept and committed on.
+pub(crate) trait Grouping: Copy {
+    /// See [`Connection::open_group`].
+    fn open_group(self) -> Option<u32>;
+    /// See [`Connection::add_to_group`].
+    fn add_to_group(self, id: u32) -> Option<u32>;
+    /// See [`Connection::refuse_in_group`].
+    fn refuse_in_group(self, id: u32, error: Error) -> Option<u32>;
+    /// See [`Connection::group_len`].
+    fn group_len(self, id: u32) -> Option<usize>;
+    /// See [`Connection::discard_group`].
+    fn discard_group(self, id: u32);
+    /// See [`Connection::admit`].
+    fn admit(self, encoded: &Encoded) -> Result<()>;
+    /// Why a command that changes the connection in this way cannot be part of a transaction, if it cannot.
+    fn refuses_change(self, change: Option<Change>) -> Option<&'static str>;
+}
+
+impl Grouping for &Connection {
+    #[inline]
+    fn open_group(self) -> Option<u32> {
+        Connection::open_group(self)
+    }
+    #[inline]
+    fn add_to_group(self, id: u32) -> Option<u32> {
+        Connection::add_to_group(self, id)
+    }
+    fn refuse_in_group(self, id: u32, error: Error) -> Option<u32> {
+        Connection::refuse_in_group(self, id, error)
+    }
+    fn group_len(self, id: u32) -> Option<usize> {
+        Connection::group_len(self, id)
+    }
+    fn discard_group(self, id: u32) {
+        Connection::discard_group(self, id);
+    }
+    fn admit(self, encoded: &Encoded) -> Result<()> {
+        Connection::admit(self, encoded)
+    }
+    fn refuses_change(self, change: Option<Change>) -> Option<&'static str> {
+        match change {
+            Some(Change::Login | Change::Database) => {
+                Some("AUTH and SELECT cannot be part of a transaction: issue them on the connection")
+            }
+            _ if self.is_made_again() => Some(
+                "what a transaction changes of the connection would not be restored by a reconnect: issue it on the connection",
+            ),
+            _ => None,
+        }
+    }
 }
 
 /// Encoded commands: `bytes[..len]`. What is behind is spare room, zeroed.
@@ -123,13 +180,7 @@ pub struct Watch<'c> {
 impl Connection {
     /// Begins a transaction. Never blocks; nothing is sent before its [`commit`](Transaction::commit).
     pub fn transaction(&self) -> Transaction<'_> {
-        Transaction {
-            conn: self,
-            group: self.open_group(),
-            commands: RefCell::default(),
-            missing: Cell::default(),
-            watch: None,
-        }
+        Transaction { queue: Queue::open(self), watch: None }
     }
 
     /// Watches keys (one, or any list of them) and waits for the server's word.
@@ -265,15 +316,16 @@ impl<'c> Transaction<'c> {
     ///
     /// **Not** that of a command that failed while it ran: see [the type](Transaction#errors).
     pub fn commit(mut self) -> Reply<'c, ()> {
-        let Some(group) = self.group.take() else { return Reply::new(self.conn, place::BUSY) };
+        let conn = self.queue.on;
+        let Some(group) = self.queue.group.take() else { return Reply::new(conn, place::BUSY) };
         let watch = self.watch.take();
         let generation = watch.as_ref().map(|watch| watch.generation);
-        let Buffer { bytes, len } = self.commands.get_mut();
-        let (commit, forgotten) = self.conn.commit_group(group, &bytes[..*len], self.missing.get(), generation);
+        let (bytes, missing) = self.queue.commands();
+        let (commit, forgotten) = conn.commit_group(group, bytes, missing, generation);
         if let Some(mut watch) = watch {
             watch.spent = forgotten;
         }
-        Reply::new(self.conn, commit)
+        Reply::new(conn, commit)
     }
 
     /// Gives the transaction up: nothing is sent. The same as dropping it.
@@ -281,12 +333,37 @@ impl<'c> Transaction<'c> {
 
     /// How many commands have been queued; those that could not be do not count.
     pub fn len(&self) -> usize {
-        self.group.and_then(|group| self.conn.group_len(group)).unwrap_or(0)
+        self.queue.len()
     }
 
     /// Whether no command has been queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl<G: Grouping> Queue<G> {
+    pub(crate) fn open(on: G) -> Self {
+        Queue { on, group: on.open_group(), commands: RefCell::default(), missing: Cell::default() }
+    }
+
+    /// Takes the number of the transaction, to commit it.
+    pub(crate) fn close(&mut self) -> Option<u32> {
+        self.group.take()
+    }
+
+    /// The commands, and whether one is missing from them.
+    pub(crate) fn commands(&mut self) -> (&[u8], bool) {
+        let Buffer { bytes, len } = self.commands.get_mut();
+        (&bytes[..*len], self.missing.get())
+    }
+
+    pub(crate) fn on(&self) -> G {
+        self.on
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.group.and_then(|group| self.on.group_len(group)).unwrap_or(0)
     }
 
     /// Keeps an encoded command and returns the place of its handle.
@@ -304,7 +381,7 @@ impl<'c> Transaction<'c> {
     /// A command has been encoded up to `end`: it counts once it has a handle.
     #[inline]
     fn queued(&self, buffer: &mut Buffer, end: usize) -> u64 {
-        match self.group.and_then(|group| Some(place::member(group, self.conn.add_to_group(group)?))) {
+        match self.group.and_then(|group| Some(place::member(group, self.on.add_to_group(group)?))) {
             Some(place) => {
                 buffer.len = end;
                 place
@@ -316,7 +393,7 @@ impl<'c> Transaction<'c> {
     /// The place of the handle of a command that cannot be sent, and without which nothing else will be.
     #[cold]
     fn refuse(&self, error: Error) -> u64 {
-        let index = self.group.and_then(|group| Some((group, self.conn.refuse_in_group(group, error)?)));
+        let index = self.group.and_then(|group| Some((group, self.on.refuse_in_group(group, error)?)));
         index.map_or_else(|| self.miss(), |(group, index)| place::member(group, index))
     }
 
@@ -326,26 +403,25 @@ impl<'c> Transaction<'c> {
         place::BUSY
     }
 
-    fn queue_named(&self, name: &str, arguments: impl ToArgs) -> u64 {
+    pub(crate) fn queue_named(&self, name: &str, arguments: impl ToArgs) -> u64 {
         let encoded = Encoded::named(name, arguments);
-        let admitted = encoded.and_then(|encoded| self.conn.admit(&encoded).map(|()| encoded));
-        self.queue(admitted.and_then(|encoded| match encoded.effect() {
-            // In a transaction nothing blocks.
-            Effect::Ordinary | Effect::Blocking(_) => Ok(encoded),
-            Effect::Refused(why) => Err(Error::Refused(why)),
-            Effect::Barrier | Effect::Changes(Change::Database) => {
-                Err(Error::Refused("AUTH and SELECT cannot be part of a transaction: issue them on the connection"))
-            }
-            Effect::Changes(_) | Effect::Tracks if self.conn.is_made_again() => Err(Error::Refused(
-                "what a transaction changes of the connection would not be restored by a reconnect: issue it on the connection",
-            )),
-            Effect::Changes(_) | Effect::Tracks => Ok(encoded),
+        self.queue(encoded.and_then(|encoded| {
+            self.on.admit(&encoded)?;
+            let change = match encoded.effect() {
+                // In a transaction nothing blocks.
+                Effect::Ordinary | Effect::Blocking(_) => return Ok(encoded),
+                Effect::Refused(why) => return Err(Error::Refused(why)),
+                Effect::Barrier => Some(Change::Login),
+                Effect::Changes(change) => Some(change),
+                Effect::Tracks => None,
+            };
+            self.on.refuses_change(change).map_or(Ok(encoded), |why| Err(Error::Refused(why)))
         }))
     }
 
     /// Queues a command of a method: of this crate's own types it is encoded right into the buffer.
     #[inline(always)]
-    fn queue_command<A: Arguments>(&self, command: &Command<A>) -> u64 {
+    pub(crate) fn queue_command<A: Arguments>(&self, command: &Command<A>) -> u64 {
         if !A::DIRECT {
             return self.queue(Encoded::of(command));
         }
@@ -366,24 +442,24 @@ impl<'c> Execute for &Transaction<'c> {
     type MultiBulk<T: FromReply> = MultiBulk<'c, T>;
 
     fn command<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> Queued<'c, T> {
-        Queued::new(self.conn, self.queue_named(name, arguments))
+        Queued::new(self.queue.on, self.queue.queue_named(name, arguments))
     }
 
     #[inline(always)]
     fn execute<T: FromReply, A: Arguments>(self, command: Command<A>) -> Queued<'c, T> {
-        Queued::new(self.conn, self.queue_command(&command))
+        Queued::new(self.queue.on, self.queue.queue_command(&command))
     }
 
     #[inline(always)]
     fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> MultiBulk<'c, T> {
-        MultiBulk::new(self.conn, self.queue_command(&command))
+        MultiBulk::new(self.queue.on, self.queue.queue_command(&command))
     }
 }
 
-impl Drop for Transaction<'_> {
+impl<G: Grouping> Drop for Queue<G> {
     fn drop(&mut self) {
         if let Some(group) = self.group.take() {
-            self.conn.discard_group(group);
+            self.on.discard_group(group);
         }
     }
 }
