@@ -12,8 +12,11 @@
 pub use crate::args::{self, ToArg, ToArgs, ToPairs};
 pub use crate::commands::{
     BitmapCommands, BlockingKeyCommands, BlockingListCommands, BlockingSortedSetCommands, BlockingStreamCommands,
-    ClusterCommands, ConnectionCommands, Elements as _, Execute, GeoCommands, Handle as _, HashCommands,
-    HyperLogLogCommands, KeyCommands, ListCommands, PubSubCommands, ScanCommands, ScanPageCommands, ScriptingCommands,
-    ServerCommands, SessionCommands, SetCommands, SortedSetCommands, StreamCommands, StringCommands, VectorSetCommands,
+    ClientSettingCommands, ClusterCommands, ConnectionCommands, Elements as _, Execute, GeoCommands, Handle as _,
+    HashCommands, HyperLogLogCommands, KeyCommands, ListCommands, PubSubCommands, ScanCommands, ScanPageCommands,
+    ScriptingCommands, ServerCommands, SessionCommands, SetCommands, SortedSetCommands, StreamCommands, StringCommands,
+    VectorSetCommands,
 };
-pub use crate::{Batch, Config, Connection, Error, FromReply, MultiBulk, Queued, Reply, Script, Transaction, Value};
+pub use crate::{
+    Batch, Config, Connection, Error, FromReply, MultiBulk, Queued, Reply, Script, Shared, Transaction, Value,
+};

@@ -95,20 +95,6 @@ pub trait ConnectionCommands: Execute {
         self.execute(cmd("CLIENT").arg("LIST").options(options))
     }
 
-    /// Whether this connection is left out when clients are evicted for their memory. Since 7.0.
-    ///
-    /// [CLIENT NO-EVICT](https://redis.io/docs/latest/commands/client-no-evict/)
-    fn client_no_evict(self, on: bool) -> Self::Reply<()> {
-        self.command("CLIENT NO-EVICT", on_off(on))
-    }
-
-    /// Whether the commands of this connection leave alone how recently and how often a key was used. Since 7.2.
-    ///
-    /// [CLIENT NO-TOUCH](https://redis.io/docs/latest/commands/client-no-touch/)
-    fn client_no_touch(self, on: bool) -> Self::Reply<()> {
-        self.command("CLIENT NO-TOUCH", on_off(on))
-    }
-
     /// Holds the commands of all clients up for this time, rounded up to milliseconds. The reply comes at once; what is
     /// issued behind it, on this connection too, waits. The timeout of a wait does not know of that. Since 3.0.
     ///
@@ -123,22 +109,6 @@ pub trait ConnectionCommands: Execute {
     /// [CLIENT PAUSE](https://redis.io/docs/latest/commands/client-pause/)
     fn client_pause_with(self, time: Duration, mode: PauseMode) -> Self::Reply<()> {
         self.execute(cmd("CLIENT").arg("PAUSE").arg(Millis(time)).arg(mode))
-    }
-
-    /// Tells the server about the library that uses this connection. Since 7.2.
-    ///
-    /// This crate does so for itself when it connects. A framework on top of it may call itself `redefer(framework)`.
-    ///
-    /// [CLIENT SETINFO](https://redis.io/docs/latest/commands/client-setinfo/)
-    fn client_setinfo(self, attribute: ClientAttribute, value: impl ToArg) -> Self::Reply<()> {
-        self.execute(cmd("CLIENT").arg("SETINFO").arg(attribute).arg(value))
-    }
-
-    /// Names this connection; an empty name takes its name away. No spaces. Since 2.6.9.
-    ///
-    /// [CLIENT SETNAME](https://redis.io/docs/latest/commands/client-setname/)
-    fn client_setname(self, name: impl ToArg) -> Self::Reply<()> {
-        self.command("CLIENT SETNAME", name)
     }
 
     /// How the server tracks which keys this connection has read. Since 6.2.
@@ -194,6 +164,40 @@ pub trait ConnectionCommands: Execute {
     }
 }
 
+/// What is set for this connection alone, and stays so for every command behind it. Not on a [`Shared`](crate::Shared), which
+/// is the connection of others as well: its [`Config`](crate::Config) has a name for it.
+pub trait ClientSettingCommands: Execute {
+    /// Whether this connection is left out when clients are evicted for their memory. Since 7.0.
+    ///
+    /// [CLIENT NO-EVICT](https://redis.io/docs/latest/commands/client-no-evict/)
+    fn client_no_evict(self, on: bool) -> Self::Reply<()> {
+        self.command("CLIENT NO-EVICT", on_off(on))
+    }
+
+    /// Whether the commands of this connection leave alone how recently and how often a key was used. Since 7.2.
+    ///
+    /// [CLIENT NO-TOUCH](https://redis.io/docs/latest/commands/client-no-touch/)
+    fn client_no_touch(self, on: bool) -> Self::Reply<()> {
+        self.command("CLIENT NO-TOUCH", on_off(on))
+    }
+
+    /// Tells the server about the library that uses this connection. Since 7.2.
+    ///
+    /// This crate does so for itself when it connects. A framework on top of it may call itself `redefer(framework)`.
+    ///
+    /// [CLIENT SETINFO](https://redis.io/docs/latest/commands/client-setinfo/)
+    fn client_setinfo(self, attribute: ClientAttribute, value: impl ToArg) -> Self::Reply<()> {
+        self.execute(cmd("CLIENT").arg("SETINFO").arg(attribute).arg(value))
+    }
+
+    /// Names this connection; an empty name takes its name away. No spaces. Since 2.6.9.
+    ///
+    /// [CLIENT SETNAME](https://redis.io/docs/latest/commands/client-setname/)
+    fn client_setname(self, name: impl ToArg) -> Self::Reply<()> {
+        self.command("CLIENT SETNAME", name)
+    }
+}
+
 fn on_off(on: bool) -> &'static str {
     if on { "ON" } else { "OFF" }
 }
@@ -236,7 +240,7 @@ impl ToArg for UnblockAnswer {
     const DIRECT: bool = true;
 }
 
-/// What [`client_setinfo`](ConnectionCommands::client_setinfo) can tell.
+/// What [`client_setinfo`](ClientSettingCommands::client_setinfo) can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ClientAttribute {
@@ -261,6 +265,7 @@ mod tests {
     use super::super::recorder::{Recorder, sent};
     use super::*;
 
+    impl ClientSettingCommands for &Recorder {}
     impl ConnectionCommands for &Recorder {}
 
     #[test]

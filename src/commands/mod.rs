@@ -19,14 +19,16 @@
 //! | [`PubSubCommands`] | `publish`, … | all |
 //! | [`ConnectionCommands`] | `ping`, `client_id`, … | all |
 //! | [`ClusterCommands`] | `cluster_nodes`, `cluster_slots`, … | all |
-//! | [`ScanCommands`] | `scan`, `hscan`, … as iterators | [`Connection`](crate::Connection) |
+//! | [`ClientSettingCommands`] | `client_setname`, … | all but [`Shared`](crate::Shared) and its transactions |
+//! | [`ScanCommands`] | `scan`, `hscan`, … as iterators | [`Connection`](crate::Connection), [`Shared`](crate::Shared) |
 //! | [`SessionCommands`] | `auth`, `select`, `shutdown`, … | [`Connection`](crate::Connection) |
 //! | [`BlockingListCommands`] | `blpop`, `blmove`, … | [`Connection`](crate::Connection) |
 //! | [`BlockingSortedSetCommands`] | `bzpopmin`, … | [`Connection`](crate::Connection) |
 //! | [`BlockingStreamCommands`] | `xread_block`, …; `xrange_all`, … as iterators | [`Connection`](crate::Connection) |
 //! | [`BlockingKeyCommands`] | `wait`, `waitaof` | [`Connection`](crate::Connection) |
 //!
-//! "All" are `&`[`Connection`](crate::Connection), `&`[`Batch`](crate::Batch) and `&`[`Transaction`](crate::Transaction). What has no method
+//! "All" are `&`[`Connection`](crate::Connection), `&`[`Batch`](crate::Batch), `&`[`Transaction`](crate::Transaction),
+//! [`Idempotent`](crate::Idempotent), `&`[`Shared`](crate::Shared) and `&`[`SharedTransaction`](crate::SharedTransaction). What has no method
 //! here is issued with [`Execute::command`].
 //!
 //! # What is not here, and why
