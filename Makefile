@@ -7,7 +7,7 @@ CARGO_TEST = cargo test --all-features
 CALLS_SERVER = \bserver(_with)?\(|\bServer::
 OFFLINE_TESTS = $(basename $(notdir $(shell grep -LE '$(CALLS_SERVER)' tests/*.rs)))
 
-.PHONY: demo test test-offline bench lint doc fuzz check server
+.PHONY: demo test test-offline bench lint doc loom fuzz check server
 
 demo: server
 	@cargo run --release --quiet --features testing --example demo
@@ -28,6 +28,11 @@ lint:
 
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features
+
+# The threads of a `Shared` in every order. LOOM_MAX_PREEMPTIONS=n looks further than 3.
+loom:
+	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --release --lib shared::model
 
 # Each target for FUZZ_SECONDS.
 fuzz:

@@ -583,3 +583,152 @@
 //! Connection::open(("127.0.0.1", 6379))?;
 //! # Ok::<(), redefer::Error>(())
 //! ```
+//!
+//! # On a connection that threads share there is nothing that others would feel
+//!
+//! ```no_run
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! let _: Option<String> = shared.lpop("list").wait()?;
+//! let _: Option<String> = shared.client_getname().wait()?;
+//! let tx = shared.transaction();
+//! tx.incr("n");
+//! tx.commit().wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```no_run
+//! # use redefer::prelude::*;
+//! let conn = Connection::open("redis://127.0.0.1")?;
+//! conn.select(1).wait()?;
+//! conn.auth("user", "password").wait()?;
+//! conn.client_setname("name").wait()?;
+//! conn.client_no_evict(true).wait()?;
+//! conn.client_tracking(true).wait()?;
+//! let _: Option<(String, String)> = conn.blpop("list", std::time::Duration::from_secs(1)).wait()?;
+//! conn.watch("key")?;
+//! conn.transact("key", |_, tx| Ok(tx.incr("n")))?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! shared.select(1).wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! shared.auth("user", "password").wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! shared.client_setname("name").wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! shared.client_no_evict(true).wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! shared.client_tracking(true).wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! let _: Option<(String, String)> = shared.blpop("list", std::time::Duration::from_secs(1)).wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! shared.watch("key")?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! shared.transact("key", |_, tx| Ok(tx.incr("n")))?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! shared.transaction().select(1);
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! shared.transaction().client_setname("name");
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! shared.readonly().wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! shared.asking().wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! shared.shutdown()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! Its handles do not outlive it either, and unlike a connection it can be used by threads at the same time:
+//!
+//! ```no_run
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| shared.incr("n").wait());
+//!     scope.spawn(|| shared.incr("n").wait());
+//! });
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0277
+//! # use redefer::prelude::*;
+//! let conn = Connection::open("redis://127.0.0.1")?;
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| conn.incr("n").wait());
+//!     scope.spawn(|| conn.incr("n").wait());
+//! });
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0505
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! let reply = shared.incr("n");
+//! drop(shared);
+//! reply.wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```

@@ -23,6 +23,7 @@
 //! - [Handling errors](#handling-errors)
 //! - [Reconnecting](#reconnecting)
 //! - [Threads](#threads)
+//! - [One connection for many threads](#one-connection-for-many-threads)
 //! - [A pool of connections](#a-pool-of-connections)
 //! - [Values larger than memory](#values-larger-than-memory)
 //! - [Listening with handlers](#listening-with-handlers)
@@ -772,7 +773,7 @@
 //! # Threads
 //!
 //! A connection belongs to one thread at a time: it is `Send`, and not `Sync`. Give each thread its own, or one of a
-//! [pool](#a-pool-of-connections); for now and then, an `Arc<Mutex<Connection>>` does as well.
+//! [pool](#a-pool-of-connections), or let them [share](#one-connection-for-many-threads) one.
 //!
 //! ```
 //! # #[cfg(feature = "testing")] {
@@ -806,6 +807,47 @@
 //!     // Or move it to where it is needed.
 //!     let conn = thread::spawn(move || conn.incr("visits").wait().map(|_| conn)).join().expect("it does not panic")?;
 //!     assert_eq!(conn.get::<i64>("visits").wait()?, 401);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! # One connection for many threads
+//!
+//! [`Shared`](crate::Shared) pipelines the calls of threads that wait at the same time: one of them writes and reads for all. It
+//! has no thread of its own. What would change the connection for the others is not there.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::thread;
+//!
+//! use redefer::Shared;
+//! use redefer::prelude::*;
+//! use redefer::testing::Server;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = Server::start()?;
+//!     let shared = Shared::open(server.url())?;
+//!
+//!     let threads: Vec<_> = (0..8)
+//!         .map(|n| {
+//!             let shared = shared.clone();
+//!             thread::spawn(move || -> redefer::Result<()> {
+//!                 for _ in 0..100 {
+//!                     shared.incr("visits").wait()?;
+//!                 }
+//!                 // In one piece: nothing of another thread comes in between.
+//!                 let tx = shared.transaction();
+//!                 tx.set("last", n);
+//!                 tx.incr("threads");
+//!                 tx.commit().wait()
+//!             })
+//!         })
+//!         .collect();
+//!     threads.into_iter().try_for_each(|thread| thread.join().expect("it does not panic"))?;
+//!
+//!     assert_eq!(shared.get::<i64>("visits").wait()?, 800);
+//!     assert_eq!(shared.get::<i64>("threads").wait()?, 8);
 //!     Ok(())
 //! }
 //! # main().unwrap() }

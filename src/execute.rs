@@ -6,7 +6,7 @@ use crate::args::{Arguments, Command, ToArgs};
 use crate::error::{Result, WaitError};
 use crate::values::FromReply;
 
-/// Something that commands can be issued on: `&Connection`, `&Batch`, `&Transaction`.
+/// Something that commands can be issued on: `&Connection`, `&Batch`, `&Transaction`, `&Shared`.
 ///
 /// The command traits have their methods from here, so that the same program text works on each:
 ///

@@ -5,6 +5,7 @@ use crate::commands::*;
 use crate::connection::Connection;
 use crate::idempotent::Idempotent;
 use crate::ring::Ring;
+use crate::shared::{Shared, SharedTransaction};
 use crate::transaction::Transaction;
 
 macro_rules! on_all {
@@ -29,13 +30,20 @@ macro_rules! on_all {
     )*};
 }
 
-on_all!(&Connection, &Batch<'_>, &Transaction<'_>, Idempotent<'_>, &Ring);
+on_all!(&Connection, &Batch<'_>, &Transaction<'_>, Idempotent<'_>, &Ring, &Shared, &SharedTransaction<'_>);
 
 #[cfg(feature = "cache")]
 on_all!(&crate::cache::Cached, crate::cache::OptedIn<'_>);
 
+// What is set for the connection, which others must not have set for them.
+impl ClientSettingCommands for &Connection {}
+impl ClientSettingCommands for &Batch<'_> {}
+impl ClientSettingCommands for &Transaction<'_> {}
+impl ClientSettingCommands for Idempotent<'_> {}
+
 // What needs the connection for itself, or changes it.
 impl ScanCommands for &Connection {}
+impl ScanCommands for &Shared {}
 impl SessionCommands for &Connection {}
 impl BlockingListCommands for &Connection {}
 impl BlockingSortedSetCommands for &Connection {}

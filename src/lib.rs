@@ -29,6 +29,7 @@ mod script;
 pub mod sentinel;
 #[cfg(feature = "serde")]
 pub mod serde;
+mod shared;
 #[cfg(all(unix, feature = "testing"))]
 pub mod testing;
 mod transaction;
@@ -51,6 +52,7 @@ pub use reply::{MultiBulk, Queued, Reply};
 pub use ring::Ring;
 pub use script::{Script, ScriptReply};
 pub use sentinel::Sentinel;
+pub use shared::{Shared, SharedMultiBulk, SharedQueued, SharedReply, SharedTransaction};
 pub use transaction::{Handles, Transaction, Watch};
 pub use values::{FromReply, Value};
 

@@ -1,0 +1,76 @@
+//! What the threads are kept apart with, and what loom has in its place.
+
+#[cfg(not(all(loom, test)))]
+mod plain {
+    pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
+    use std::thread::Thread;
+    pub(crate) use std::thread::yield_now;
+    use std::time::Duration;
+
+    /// How a thread sleeps until another wakes it.
+    pub(crate) struct Sleeper(Thread);
+
+    impl Sleeper {
+        /// For the thread that asks.
+        pub(crate) fn new() -> Self {
+            Sleeper(std::thread::current())
+        }
+
+        /// Waits for word at most this long, without a time for ever. May return early. Only for the thread whose it is.
+        pub(crate) fn park(&self, time: Option<Duration>) {
+            match time {
+                None => std::thread::park(),
+                Some(time) => std::thread::park_timeout(time),
+            }
+        }
+
+        /// Wakes the thread, now or when it next parks.
+        pub(crate) fn unpark(&self) {
+            self.0.unpark();
+        }
+    }
+}
+
+#[cfg(all(loom, test))]
+mod plain {
+    use std::time::Duration;
+
+    use loom::sync::Condvar;
+    pub(crate) use loom::sync::{Arc, Mutex, MutexGuard};
+    pub(crate) use loom::thread::yield_now;
+
+    /// A token: loom's own would be lost on a thread that waits for a lock, or let it through.
+    pub(crate) struct Sleeper {
+        token: Mutex<bool>,
+        there: Condvar,
+    }
+
+    impl Sleeper {
+        pub(crate) fn new() -> Self {
+            Sleeper { token: Mutex::new(false), there: Condvar::new() }
+        }
+
+        /// There is no clock: a time is over at once, at whatever point loom has chosen for it.
+        pub(crate) fn park(&self, time: Option<Duration>) {
+            let mut token = super::lock(&self.token);
+            while time.is_none() && !*token {
+                token = self.there.wait(token).unwrap_or_else(|poisoned| poisoned.into_inner());
+            }
+            *token = false;
+        }
+
+        pub(crate) fn unpark(&self) {
+            *super::lock(&self.token) = true;
+            self.there.notify_one();
+        }
+    }
+}
+
+pub(crate) use plain::*;
+
+/// Locks, whatever a thread that panicked has left behind: what is under the lock is whole at every point where something
+/// could panic.
+#[inline]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

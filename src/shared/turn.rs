@@ -1,0 +1,408 @@
+//! Whose turn it is to read, and to write, for all.
+//!
+//! Threads that wait for something take turns: one *reads*, which it does without the lock, and the others *sit*, each on a
+//! seat of its own, until their reply is brought to them or they are called to look for themselves. Whoever leaves, with
+//! whatever outcome, sees to it that one of those who sit reads on. Whoever waits for something that has not been written
+//! writes it, and what has piled up with it.
+//!
+//! The rules, which the module `model` checks under loom:
+//!
+//! - While somebody sits and nobody reads, one of those who sit has been called, or somebody who runs will see to it.
+//! - Who sits until a place is called, or given its reply, as soon as that place has been read, and when places were lost.
+//! - Who reads has nothing of its own unwritten, unless it waits for room to write as well.
+
+use std::collections::VecDeque;
+
+use super::sync::{Arc, Mutex, MutexGuard, Sleeper, lock, yield_now};
+use crate::connection::{Deadline, Want};
+use crate::error::{Error, Result};
+
+/// With more threads than this at the table most of what a call costs is being put to sleep and woken. Both can be saved: a
+/// thread that yields the processor before it writes lets the others issue their commands, so that one write and one read do
+/// for all; and one that yields before it sits down often finds its reply when it is back. With fewer it is a loss, above all
+/// where the processors are busy with something else: a kernel may let that run first, for milliseconds.
+#[cfg(not(all(loom, test)))]
+const CROWD: usize = 4;
+/// Two of the three threads of the model.
+#[cfg(all(loom, test))]
+const CROWD: usize = 1;
+
+/// How often a thread in a crowd yields at most: once before it writes, then for its reply.
+const YIELDS: u32 = 2;
+
+/// What is known of something that is wanted.
+pub(super) enum Look<R> {
+    Here(R),
+    /// Not before this place has been read.
+    NotYet(u64),
+}
+
+/// What the threads share. Nothing here blocks but [`go`](Wire::go), which is done without the lock.
+pub(super) trait Wire: Sized {
+    /// What a thread gets, on its seat or when it looks.
+    type Reply;
+    /// What one thread does for all without the lock, and what it comes back with.
+    type Outing;
+    type Back;
+
+    /// A seat for the thread that asks.
+    fn seat() -> Arc<Seat<Self::Reply>>;
+    fn look(&mut self, want: Want) -> Look<Self::Reply>;
+    /// The reply of an ordinary place that has been read.
+    fn take(&mut self, place: u64) -> Self::Reply;
+    /// Every place before this one has been read.
+    fn settled(&mut self) -> u64;
+    /// How often places have been lost.
+    fn breaks(&mut self) -> u64;
+    /// Whether this place has yet to be written, and can be.
+    fn is_unwritten(&mut self, at: u64) -> bool;
+    /// Writes what can be at once. `false`: there is more.
+    fn flush(&mut self) -> bool;
+    fn leave(&mut self, deadline: &mut Deadline) -> Result<Self::Outing>;
+    fn leave_to_write(&mut self, deadline: &mut Deadline) -> Result<Self::Outing>;
+    fn go(outing: Self::Outing) -> Self::Back;
+    fn back(&mut self, back: Self::Back, deadline: &mut Deadline) -> Result<()>;
+    /// A thread that went panicked.
+    fn missing(&mut self);
+}
+
+/// Where a thread sits.
+pub(super) struct Seat<R> {
+    sleeper: Sleeper,
+    word: Mutex<Word<R>>,
+}
+
+/// What a thread that sits is woken for.
+enum Word<R> {
+    None,
+    /// It is to look for itself.
+    Called,
+    /// What it waits for has come.
+    Reply(R),
+}
+
+impl<R> Seat<R> {
+    /// Of the thread that asks.
+    pub(super) fn new() -> Arc<Seat<R>> {
+        Arc::new(Seat { sleeper: Sleeper::new(), word: Mutex::new(Word::None) })
+    }
+
+    /// Leaves word. What was brought is not taken away again, and whoever is called is called once.
+    fn tell(&self, word: Word<R>) -> bool {
+        let mut there = lock(&self.word);
+        let tells = !matches!((&*there, &word), (Word::Reply(_), _) | (Word::Called, Word::Called));
+        if tells {
+            *there = word;
+        }
+        tells
+    }
+
+    /// Takes the word that was left.
+    fn heard(&self) -> Word<R> {
+        std::mem::replace(&mut *lock(&self.word), Word::None)
+    }
+}
+
+/// A thread that sits.
+struct Sitting<R> {
+    /// Until this place has been read.
+    at: u64,
+    /// The reply of that place is all that it wants.
+    plain: bool,
+    seat: Arc<Seat<R>>,
+}
+
+/// What is under the lock.
+pub(super) struct State<W: Wire> {
+    pub(super) wire: W,
+    /// A thread reads.
+    reading: bool,
+    /// How many threads wait for something.
+    waiting: usize,
+    /// Sorted by place.
+    sitting: VecDeque<Sitting<W::Reply>>,
+    /// How often places had been lost when those who sit were called the last time.
+    breaks: u64,
+}
+
+pub(super) struct Table<W: Wire> {
+    state: Mutex<State<W>>,
+}
+
+impl<W: Wire> State<W> {
+    /// Brings those who sit what has been read, and calls those who are to look for themselves.
+    fn serve(&mut self, wakes: &mut Wakes<W::Reply>) {
+        let settled = self.wire.settled();
+        while let Some(sitting) = self.sitting.pop_front() {
+            if sitting.at >= settled {
+                self.sitting.push_front(sitting);
+                break;
+            }
+            if sitting.plain {
+                sitting.seat.tell(Word::Reply(self.wire.take(sitting.at)));
+                // It need not come for the lock again.
+                self.waiting -= 1;
+            } else {
+                sitting.seat.tell(Word::Called);
+            }
+            wakes.push(sitting.seat);
+        }
+        let breaks = self.wire.breaks();
+        if breaks != self.breaks {
+            self.breaks = breaks;
+            let called = self.sitting.iter().filter(|sitting| sitting.seat.tell(Word::Called));
+            wakes.extend(called.map(|sitting| sitting.seat.clone()));
+        }
+    }
+
+    /// Sees to it that somebody reads on. Whoever that is writes what is left as well; and nobody sits for what is not written
+    /// while somebody reads.
+    fn hand_over(&mut self, wakes: &mut Wakes<W::Reply>) {
+        if !self.reading
+            && let Some(heir) = self.sitting.front()
+            && heir.seat.tell(Word::Called)
+        {
+            wakes.push(heir.seat.clone());
+        }
+    }
+
+    fn sit(&mut self, at: u64, plain: bool, seat: &Arc<Seat<W::Reply>>) {
+        // Whatever it was called for before, it has looked since.
+        seat.heard();
+        let index = match self.sitting.back() {
+            Some(last) if last.at > at => self.sitting.partition_point(|sitting| sitting.at <= at),
+            _ => self.sitting.len(),
+        };
+        self.sitting.insert(index, Sitting { at, plain, seat: seat.clone() });
+    }
+
+    /// Gives a seat up, if it has not been taken away.
+    fn rise(&mut self, at: u64, seat: &Arc<Seat<W::Reply>>) {
+        let from = self.sitting.partition_point(|sitting| sitting.at < at);
+        let index = self.sitting.iter().skip(from).take_while(|sitting| sitting.at == at);
+        if let Some(index) = index.enumerate().find(|(_, sitting)| Arc::ptr_eq(&sitting.seat, seat)).map(|(n, _)| n) {
+            self.sitting.remove(from + index);
+        }
+    }
+}
+
+/// Threads to be woken once the lock is free.
+type Wakes<R> = Vec<Arc<Seat<R>>>;
+
+/// A thread at the table, which holds the lock or will again.
+pub(super) struct Visit<'t, W: Wire> {
+    table: &'t Table<W>,
+    state: Option<MutexGuard<'t, State<W>>>,
+    wakes: Wakes<W::Reply>,
+    /// It reads for all, without the lock.
+    away: bool,
+    /// It is counted among those who wait.
+    waits: bool,
+}
+
+/// What a thread does without the lock.
+#[derive(Clone, Copy, PartialEq)]
+enum Errand {
+    /// For all.
+    Read,
+    /// Waits for room to write, while another reads.
+    Write,
+}
+
+impl<W: Wire> Table<W> {
+    pub(super) fn new(mut wire: W) -> Self {
+        let breaks = wire.breaks();
+        let (sitting, reading) = (VecDeque::new(), false);
+        Table { state: Mutex::new(State { wire, reading, waiting: 0, sitting, breaks }) }
+    }
+
+    /// Comes to the table. What the visit has changed is told to those who sit when it ends.
+    #[inline]
+    pub(super) fn visit(&self) -> Visit<'_, W> {
+        Visit { table: self, state: Some(lock(&self.state)), wakes: Vec::new(), away: false, waits: false }
+    }
+}
+
+impl<W: Wire> Visit<'_, W> {
+    /// The lock, taken again if it was given away.
+    #[inline]
+    fn state(&mut self) -> &mut State<W> {
+        self.state.get_or_insert_with(|| lock(&self.table.state))
+    }
+
+    #[inline]
+    pub(super) fn wire(&mut self) -> &mut W {
+        &mut self.state().wire
+    }
+
+    /// Whether nobody sits, waits, or is away.
+    #[cfg(all(loom, test))]
+    pub(super) fn is_empty(&mut self) -> bool {
+        let state = self.state();
+        state.sitting.is_empty() && state.waiting == 0 && !state.reading
+    }
+
+    /// Gives the lock away, and wakes whom there is to wake.
+    fn unlock(&mut self) {
+        self.state = None;
+        for seat in self.wakes.drain(..) {
+            seat.sleeper.unpark();
+        }
+    }
+
+    /// Waits for something. [`Error::Timeout`]: for longer than the deadline.
+    pub(super) fn wait(&mut self, want: Want, deadline: &mut Deadline) -> Result<W::Reply> {
+        let state = self.state();
+        if let Look::Here(reply) = state.wire.look(want) {
+            return Ok(reply);
+        }
+        state.waiting += 1;
+        self.waits = true;
+        let waited = self.wait_on(want, deadline);
+        self.no_longer_waits();
+        waited
+    }
+
+    /// Unless whoever brought the reply has counted it.
+    fn no_longer_waits(&mut self) {
+        if std::mem::take(&mut self.waits) {
+            self.state().waiting -= 1;
+        }
+    }
+
+    fn wait_on(&mut self, want: Want, deadline: &mut Deadline) -> Result<W::Reply> {
+        let mut yields = if self.state().waiting > CROWD { YIELDS } else { 0 };
+        loop {
+            let state = self.state();
+            let at = match state.wire.look(want) {
+                Look::Here(reply) => return Ok(reply),
+                Look::NotYet(at) => at,
+            };
+            if state.wire.is_unwritten(at) {
+                // Once before it is written; the rest is for its reply.
+                if yields == YIELDS {
+                    yields -= 1;
+                    self.give_way();
+                    continue;
+                }
+                let breaks = state.wire.breaks();
+                let all = state.wire.flush();
+                if state.wire.breaks() != breaks {
+                    self.serve();
+                    continue;
+                }
+                if !all && state.reading {
+                    self.go(Errand::Write, deadline)?;
+                    continue;
+                }
+            }
+            if !self.state().reading {
+                self.go(Errand::Read, deadline)?;
+            } else if yields > 0 {
+                yields -= 1;
+                self.give_way();
+            } else if let Some(reply) = self.sit(want, at, deadline)? {
+                return Ok(reply);
+            }
+        }
+    }
+
+    /// Lets other threads run: what they issue goes out in one write, and what one of them reads need not be waited for.
+    fn give_way(&mut self) {
+        self.unlock();
+        yield_now();
+    }
+
+    /// Brings those who sit what there is for them.
+    pub(super) fn serve(&mut self) {
+        let mut wakes = std::mem::take(&mut self.wakes);
+        self.state().serve(&mut wakes);
+        self.wakes = wakes;
+    }
+
+    /// Does for all what takes time, without the lock.
+    fn go(&mut self, errand: Errand, deadline: &mut Deadline) -> Result<()> {
+        let state = self.state();
+        let outing = match errand {
+            Errand::Read => state.wire.leave(deadline),
+            Errand::Write => state.wire.leave_to_write(deadline),
+        };
+        let outing = match outing {
+            Ok(outing) => outing,
+            Err(Error::Timeout) => return Err(Error::Timeout),
+            // Whoever looks sees it.
+            Err(_) => {
+                self.serve();
+                return Ok(());
+            }
+        };
+        if errand == Errand::Read {
+            state.reading = true;
+            self.away = true;
+        }
+        self.unlock();
+        let back = W::go(outing);
+        self.returned();
+        let outcome = self.state().wire.back(back, deadline);
+        self.serve();
+        outcome
+    }
+
+    /// Takes the lock again, and no longer reads.
+    fn returned(&mut self) {
+        let away = std::mem::take(&mut self.away);
+        let state = self.state();
+        if away {
+            state.reading = false;
+        }
+    }
+
+    /// Sits until the reply is brought, or until there is a reason to look.
+    fn sit(&mut self, want: Want, at: u64, deadline: &mut Deadline) -> Result<Option<W::Reply>> {
+        let plain = matches!(want, Want::Reply(place) if place == at);
+        let seat = W::seat();
+        self.state().sit(at, plain, &seat);
+        self.unlock();
+        let outcome = loop {
+            match seat.heard() {
+                Word::Reply(reply) => {
+                    self.waits = false;
+                    return Ok(Some(reply));
+                }
+                Word::Called => break Ok(()),
+                Word::None => {}
+            }
+            match deadline.left() {
+                Ok(left) => seat.sleeper.park(left),
+                Err(timeout) => break Err(timeout),
+            }
+        };
+        self.state().rise(at, &seat);
+        if let Word::Reply(reply) = seat.heard() {
+            // It was brought before the lock was taken.
+            self.waits = false;
+            return Ok(Some(reply));
+        }
+        outcome.map(|()| None)
+    }
+}
+
+impl<W: Wire> Drop for Visit<'_, W> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.away {
+            // What was done without the lock panicked.
+            self.returned();
+            self.wire().missing();
+            self.serve();
+        }
+        self.no_longer_waits();
+        if let Some(state) = &mut self.state
+            && !state.sitting.is_empty()
+        {
+            state.serve(&mut self.wakes);
+            state.hand_over(&mut self.wakes);
+        }
+        self.unlock();
+    }
+}
