@@ -84,5 +84,15 @@ fn the_same_program_text_runs_on_each_executor() -> Result<()> {
     let handles = one_of_each(&tx);
     tx.commit().wait()?;
     check!(handles);
-    conn.sync()
+    conn.flushall().wait()?;
+
+    let shared = support::open(&server).into_shared()?;
+    check!(one_of_each(&shared));
+    shared.flushall().wait()?;
+
+    let tx = shared.transaction();
+    let handles = one_of_each(&tx);
+    tx.commit().wait()?;
+    check!(handles);
+    shared.sync()
 }
