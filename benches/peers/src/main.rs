@@ -5,8 +5,8 @@
 //! … -- --rounds 9 --commands 500000 throughput lrange                               # some of it, more exactly
 //! ```
 //!
-//! The parts are `throughput`, `lrange`, `messages`, `cache`, `sending` and `memory`, and `build`, which runs only when
-//! asked for. Times are medians of the rounds, in each of which every client has its turn; so ratios can be trusted, and
+//! The parts are `throughput`, `lrange`, `messages`, `cache`, `sending` and `memory`, and `shared` and `build`, which run
+//! only when asked for. Times are medians of the rounds, in each of which every client has its turn; so ratios can be trusted, and
 //! seconds only as far as the machine is idle. Each server is
 //! private, `redefer::testing::Server`. It shares the processors with the clients, as always on one machine.
 
@@ -19,6 +19,7 @@ mod measure;
 mod memory;
 mod messages;
 mod sending;
+mod shared;
 mod throughput;
 
 use redefer::testing::Server;
@@ -47,12 +48,10 @@ fn main() -> Outcome {
             "--commands" => extent.commands = value()?.parse()?,
             // What this program starts itself with, for measurements that need a process of their own.
             "--child" => return child(&value()?, &value()?),
-            "throughput" | "lrange" | "messages" | "cache" | "sending" | "memory" | "build" => parts.push(arg),
+            "throughput" | "lrange" | "messages" | "cache" | "sending" | "memory" | "shared" | "build" => parts.push(arg),
             _ => {
-                return Err(format!(
-                    "{arg}: not throughput, lrange, messages, cache, sending, memory, build, --rounds or --commands"
-                )
-                .into());
+                let known = "throughput, lrange, messages, cache, sending, memory, shared, build, --rounds or --commands";
+                return Err(format!("{arg}: not {known}").into());
             }
         }
     }
@@ -80,6 +79,9 @@ fn main() -> Outcome {
     }
     if wanted("memory") {
         memory::run(&server)?;
+    }
+    if parts.iter().any(|part| part == "shared") {
+        shared::run(&server, extent.rounds)?;
     }
     if parts.iter().any(|part| part == "build") {
         build::run(extent.rounds)?;
