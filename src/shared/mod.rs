@@ -3,6 +3,7 @@
 #[cfg(all(loom, test))]
 mod model;
 mod multi_bulk;
+mod pace;
 mod reply;
 mod sync;
 mod transaction;

@@ -4,8 +4,7 @@
 mod plain {
     pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
     use std::thread::Thread;
-    pub(crate) use std::thread::yield_now;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     /// How a thread sleeps until another wakes it.
     pub(crate) struct Sleeper(Thread);
@@ -29,6 +28,13 @@ mod plain {
             self.0.unpark();
         }
     }
+
+    /// Lets other threads run, and says for how long.
+    pub(crate) fn give_way() -> Duration {
+        let start = Instant::now();
+        std::thread::yield_now();
+        start.elapsed()
+    }
 }
 
 #[cfg(all(loom, test))]
@@ -37,7 +43,6 @@ mod plain {
 
     use loom::sync::Condvar;
     pub(crate) use loom::sync::{Arc, Mutex, MutexGuard};
-    pub(crate) use loom::thread::yield_now;
 
     /// A token: loom's own would be lost on a thread that waits for a lock, or let it through.
     pub(crate) struct Sleeper {
@@ -63,6 +68,12 @@ mod plain {
             *super::lock(&self.token) = true;
             self.there.notify_one();
         }
+    }
+
+    /// There is no clock.
+    pub(crate) fn give_way() -> Duration {
+        loom::thread::yield_now();
+        Duration::ZERO
     }
 }
 

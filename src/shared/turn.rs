@@ -13,21 +13,12 @@
 
 use std::collections::VecDeque;
 
-use super::sync::{Arc, Mutex, MutexGuard, Sleeper, lock, yield_now};
+use super::pace::Pace;
+use super::sync::{Arc, Mutex, MutexGuard, Sleeper, give_way, lock};
 use crate::connection::{Deadline, Want};
 use crate::error::{Error, Result};
 
-/// With more threads than this at the table most of what a call costs is being put to sleep and woken. Both can be saved: a
-/// thread that yields the processor before it writes lets the others issue their commands, so that one write and one read do
-/// for all; and one that yields before it sits down often finds its reply when it is back. With fewer it is a loss, above all
-/// where the processors are busy with something else: a kernel may let that run first, for milliseconds.
-#[cfg(not(all(loom, test)))]
-const CROWD: usize = 4;
-/// Two of the three threads of the model.
-#[cfg(all(loom, test))]
-const CROWD: usize = 1;
-
-/// How often a thread in a crowd yields at most: once before it writes, then for its reply.
+/// How often a thread yields at most: once before it writes, then for its reply.
 const YIELDS: u32 = 2;
 
 /// What is known of something that is wanted.
@@ -119,6 +110,7 @@ pub(super) struct State<W: Wire> {
     reading: bool,
     /// How many threads wait for something.
     waiting: usize,
+    pace: Pace,
     /// Sorted by place.
     sitting: VecDeque<Sitting<W::Reply>>,
     /// How often places had been lost when those who sit were called the last time.
@@ -213,7 +205,7 @@ impl<W: Wire> Table<W> {
     pub(super) fn new(mut wire: W) -> Self {
         let breaks = wire.breaks();
         let (sitting, reading) = (VecDeque::new(), false);
-        Table { state: Mutex::new(State { wire, reading, waiting: 0, sitting, breaks }) }
+        Table { state: Mutex::new(State { wire, reading, waiting: 0, pace: Pace::new(), sitting, breaks }) }
     }
 
     /// Comes to the table. What the visit has changed is told to those who sit when it ends.
@@ -271,7 +263,9 @@ impl<W: Wire> Visit<'_, W> {
     }
 
     fn wait_on(&mut self, want: Want, deadline: &mut Deadline) -> Result<W::Reply> {
-        let mut yields = if self.state().waiting > CROWD { YIELDS } else { 0 };
+        let state = self.state();
+        let waiting = state.waiting;
+        let mut yields = if state.pace.yields(waiting) { YIELDS } else { 0 };
         loop {
             let state = self.state();
             let at = match state.wire.look(want) {
@@ -310,7 +304,9 @@ impl<W: Wire> Visit<'_, W> {
     /// Lets other threads run: what they issue goes out in one write, and what one of them reads need not be waited for.
     fn give_way(&mut self) {
         self.unlock();
-        yield_now();
+        let took = give_way();
+        let state = self.state();
+        state.pace.yielded(took, state.waiting);
     }
 
     /// Brings those who sit what there is for them.
