@@ -27,7 +27,8 @@
 //!
 //! A primary that hangs (its machine is gone, and no word of it) gives [`Error::Timeout`]: the first command after that asks the
 //! sentinels whether it still is the primary, and leaves it if not. A [`Subscriber`] asks for nothing, and so notices only by
-//! [`Config::keepalive`] or [`Config::tcp_user_timeout`].
+//! [`Config::keepalive`] or [`Config::tcp_user_timeout`], as does a [`Shared`](crate::Shared), whose threads must not wait for that; it also
+//! leaves a primary that says READONLY at once, so that commands outstanding there are lost with the connection.
 //!
 //! A command that a demoted primary has refused with READONLY did not run. Its handle has that error, and the next command
 //! goes to the new primary. Writes that the old primary has acknowledged and not passed on before it failed are lost: replication

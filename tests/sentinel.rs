@@ -9,7 +9,7 @@ use std::time::Duration;
 use redefer::commands::Role;
 use redefer::sentinel::SentinelEvent;
 use redefer::testing::Server;
-use redefer::{Config, Error, Reconnect, Result, Sentinel, WaitError, prelude::*};
+use redefer::{Config, Error, Reconnect, Result, Sentinel, Shared, WaitError, prelude::*};
 use support::scripted::{Peer, Scripted, array, bulk};
 
 const NAME: &str = "mymaster";
@@ -293,5 +293,34 @@ fn a_primary_that_hangs_is_left_when_the_sentinels_name_another_one() -> Result<
     }
     conn.set("b", 2).wait()?;
     assert_eq!(conn.stats().reconnects, 1);
+    Ok(())
+}
+
+#[test]
+fn threads_that_share_a_connection_leave_a_demoted_primary_too() -> Result<()> {
+    let new = server("master", |peer| {
+        peer.expect(["SET", "a", "2"])?;
+        peer.send("+OK\r\n")?;
+        peer.read_to_end().map(drop)
+    });
+    let old = server("master", |peer| {
+        peer.expect(["SET", "a", "1"])?;
+        peer.send("-READONLY You can't write against a read only replica.\r\n")?;
+        peer.read_to_end().map(drop)
+    });
+    let ports = [old.port(), new.port()].map(|port| port.to_string());
+    let sentinel = Scripted::start(move |peer| {
+        peer.handshake()?;
+        peer.read_command()?;
+        peer.send(array(["127.0.0.1", &ports[peer.number().min(1)]]))?;
+        peer.read_command()?;
+        peer.send("*0\r\n")?;
+        peer.read_to_end().map(drop)
+    });
+    let policy = Reconnect::backoff().first_delay(Duration::from_millis(1));
+    let shared = Shared::open(Sentinel::new([sentinel.url()], NAME)?.primary().reconnect(policy))?;
+    assert!(matches!(shared.set("a", 1).wait(), Err(Error::Server(error)) if error.code() == Some("READONLY")));
+    shared.set("a", 2).wait()?;
+    assert_eq!(shared.stats().reconnects, 1);
     Ok(())
 }

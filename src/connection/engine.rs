@@ -132,6 +132,8 @@ pub(crate) struct Engine {
     pub(super) must_write: bool,
     /// It has said that it does not.
     pub(super) demoted: bool,
+    /// Threads share the connection.
+    pub(super) shared: bool,
     /// Where the server was found, if it was looked for.
     pub(super) found_at: Option<Endpoint>,
     pub(super) stats: Stats,
@@ -193,6 +195,7 @@ impl Engine {
             wanted: config.protocol,
             must_write: false,
             demoted: false,
+            shared: false,
             found_at: None,
             stats: Stats::default(),
             config,
@@ -266,9 +269,10 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) fn make_room(&mut self, places: u64) -> Result<()> {
-        if self.demoted {
+        // Threads that share the connection do not wait here.
+        if self.demoted && !self.shared {
             self.leave_demoted()?;
-        } else if self.silent && self.found_at.is_some() {
+        } else if self.silent && self.found_at.is_some() && !self.shared {
             self.look_whether_moved();
         }
         let lost_changes = self.lost_changes;

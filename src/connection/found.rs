@@ -102,11 +102,15 @@ impl Engine {
     pub(super) fn leave_demoted(&mut self) -> Result<()> {
         let mut deadline = Deadline::new(self.allowance(self.issued));
         self.sync(self.issued, &mut deadline)?;
-        self.demoted = false;
-        if self.is_up() {
+        self.leave_if_demoted();
+        Ok(())
+    }
+
+    /// The same, without waiting for what is outstanding.
+    pub(super) fn leave_if_demoted(&mut self) {
+        if std::mem::take(&mut self.demoted) && self.is_up() {
             let cause: Error = io::Error::other("the server takes no writes any more").into();
             self.break_with(cause);
         }
-        Ok(())
     }
 }

@@ -108,6 +108,7 @@ impl Share {
     /// Reads what is outstanding on a connection, and takes it.
     pub(crate) fn new(mut conn: Connection) -> Result<Share> {
         conn.quiet()?;
+        conn.engine.get_mut().shared = true;
         let mut share = Share { conn, writes: VecDeque::new(), answered: 0 };
         share.answered = share.bytes();
         Ok(share)
@@ -405,6 +406,7 @@ impl Share {
             engine.break_with(cause);
         }
         let _ = engine.settle_whole();
+        engine.leave_if_demoted();
         self.note_answered();
         Ok(())
     }
