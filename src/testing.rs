@@ -31,6 +31,10 @@
 //! 4. `redis-server`, then `valkey-server`, on the `PATH`.
 //!
 //! A server named by 1 or 2 that cannot be run is an error; nothing else is tried then.
+//!
+//! [`Cluster`] starts several that have joined.
+
+mod cluster;
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -46,6 +50,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use cluster::{Cluster, ClusterBuilder};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 
 /// How long a server may take from its start until it accepts connections.
