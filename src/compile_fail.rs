@@ -732,3 +732,35 @@
 //! reply.wait()?;
 //! # Ok::<(), redefer::Error>(())
 //! ```
+//!
+//! # A cluster is for one thread at a time, and its handles do not outlive it
+//!
+//! ```no_run
+//! let cluster = redefer::Cluster::open("redis://127.0.0.1")?;
+//! std::thread::spawn(move || drop(cluster));
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0277
+//! let cluster = redefer::Cluster::open("redis://127.0.0.1")?;
+//! std::thread::scope(|scope| drop(scope.spawn(|| drop(&cluster))));
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```no_run
+//! # use redefer::prelude::*;
+//! let cluster = redefer::Cluster::open("redis://127.0.0.1")?;
+//! let reply = cluster.get::<String>("k");
+//! reply.wait()?;
+//! drop(cluster);
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0505
+//! # use redefer::prelude::*;
+//! let cluster = redefer::Cluster::open("redis://127.0.0.1")?;
+//! let reply = cluster.get::<String>("k");
+//! drop(cluster);
+//! reply.wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```

@@ -32,6 +32,7 @@
 //! - [Keys that expire](#keys-that-expire)
 //! - [A page cache](#a-page-cache)
 //! - [Sentinel](#sentinel)
+//! - [Clusters](#clusters)
 //! - [Functions over any executor](#functions-over-any-executor)
 //! - [Testing one's own code](#testing-ones-own-code)
 //!
@@ -1096,6 +1097,46 @@
 //!     }
 //!     Ok(())
 //! }
+//! ```
+//!
+//! # Clusters
+//!
+//! A [`Cluster`](crate::cluster::Cluster) is used like a connection. Keys that belong together get a tag in braces, so that they
+//! are of one slot, and transactions and commands on several of them work; a [module](crate::cluster) of its own says where each
+//! command goes, and what happens when slots move and nodes fail.
+//!
+//! ```
+//! # #[cfg(all(unix, feature = "testing"))] {
+//! use redefer::cluster::Cluster;
+//! use redefer::prelude::*;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let nodes = redefer::testing::Cluster::builder().replicas(0).start()?;
+//!     let cluster = Cluster::open(nodes.urls())?;
+//!
+//!     // Orders of a customer in one slot, customers all over the cluster.
+//!     for customer in ["ada", "grace"] {
+//!         let tx = cluster.transaction();
+//!         let number = tx.incr(format!("{{customer:{customer}}}:orders"));
+//!         tx.rpush(format!("{{customer:{customer}}}:open"), ["book"]);
+//!         tx.commit().wait()?;
+//!         assert_eq!(number.wait()?, 1);
+//!     }
+//!     let counts: Vec<i64> = cluster.mget(["{customer:ada}:orders", "{customer:grace}:orders"]).wait()?;
+//!     assert_eq!(counts, [1, 1]);
+//!
+//!     // Read, decide, write, unless somebody was faster.
+//!     let left: i64 = cluster.transact(["{customer:ada}:orders"], |cluster, tx| {
+//!         let orders: i64 = cluster.get("{customer:ada}:orders").wait()?;
+//!         Ok(tx.decrby("{customer:ada}:orders", orders))
+//!     })?;
+//!     assert_eq!(left, 0);
+//!
+//!     // All keys of all nodes.
+//!     assert_eq!(cluster.scan::<String>().collect::<redefer::Result<Vec<_>>>()?.len(), 4);
+//!     Ok(())
+//! }
+//! # main().unwrap() }
 //! ```
 //!
 //! # Functions over any executor

@@ -1,6 +1,7 @@
 //! Which groups of commands each executor has: one list, so that a group cannot be forgotten on one of them.
 
 use crate::batch::Batch;
+use crate::cluster::{Cluster, ClusterIdempotent, ClusterTransaction};
 use crate::commands::*;
 use crate::connection::Connection;
 use crate::idempotent::Idempotent;
@@ -35,6 +36,8 @@ on_all!(&Connection, &Batch<'_>, &Transaction<'_>, Idempotent<'_>, &Ring, &Share
 #[cfg(feature = "cache")]
 on_all!(&crate::cache::Cached, crate::cache::OptedIn<'_>);
 
+on_all!(&Cluster, ClusterIdempotent<'_>, &ClusterTransaction<'_>);
+
 // What is set for the connection, which others must not have set for them.
 impl ClientSettingCommands for &Connection {}
 impl ClientSettingCommands for &Batch<'_> {}
@@ -49,3 +52,8 @@ impl BlockingListCommands for &Connection {}
 impl BlockingSortedSetCommands for &Connection {}
 impl BlockingStreamCommands for &Connection {}
 impl BlockingKeyCommands for &Connection {}
+
+impl BlockingListCommands for &Cluster {}
+impl BlockingSortedSetCommands for &Cluster {}
+impl BlockingStreamCommands for &Cluster {}
+impl BlockingKeyCommands for &Cluster {}

@@ -7,6 +7,7 @@ pub mod args;
 mod batch;
 #[cfg(feature = "cache")]
 pub mod cache;
+pub mod cluster;
 pub mod commands;
 #[cfg(doctest)]
 mod compile_fail;
@@ -39,6 +40,7 @@ pub use args::{Arg, ToArg, ToArgs, ToPairs};
 pub use batch::Batch;
 #[cfg(feature = "cache")]
 pub use cache::Cached;
+pub use cluster::Cluster;
 #[cfg(feature = "tls")]
 pub use connection::TlsConfig;
 pub use connection::{Config, Connection, Credentials, IntoConfig, Protocol, Reconnect, SendWhen, Stats};

@@ -69,7 +69,6 @@ impl<'a> ArgWriter<'a> {
     }
 
     /// A writer that also notes where in `buf` each key stands.
-    #[cfg(test)]
     pub(crate) fn noting_keys(buf: &'a mut Vec<u8>, pos: usize, keys: &'a mut Vec<Range<usize>>) -> Self {
         ArgWriter { keys: Some(keys), ..ArgWriter::new(buf, pos) }
     }

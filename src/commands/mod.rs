@@ -28,7 +28,8 @@
 //! | [`BlockingKeyCommands`] | `wait`, `waitaof` | [`Connection`](crate::Connection) |
 //!
 //! "All" are `&`[`Connection`](crate::Connection), `&`[`Batch`](crate::Batch), `&`[`Transaction`](crate::Transaction),
-//! [`Idempotent`](crate::Idempotent), `&`[`Shared`](crate::Shared) and `&`[`SharedTransaction`](crate::SharedTransaction). What has no method
+//! [`Idempotent`](crate::Idempotent), `&`[`Shared`](crate::Shared) and `&`[`SharedTransaction`](crate::SharedTransaction), and
+//! `&`[`Cluster`](crate::Cluster) with its transactions; the blocking ones are on a cluster as well. What has no method
 //! here is issued with [`Execute::command`].
 //!
 //! # What is not here, and why

@@ -362,6 +362,12 @@ impl Engine {
         }
     }
 
+    /// From which place on `after_issue` has something to do.
+    #[inline(always)]
+    pub(super) fn looks_again_at(&self) -> u64 {
+        self.clock_at
+    }
+
     /// Whether the oldest command in the write buffer has been there for long; begins to count if there was none.
     fn gathered_long(&mut self) -> bool {
         match self.gathered {
@@ -639,6 +645,6 @@ impl Engine {
 
 pub(crate) const BUSY: &str = "the connection is in use by what called this: a FromReply or a ToArg may not use it";
 pub(crate) const SECOND_BATCH: &str = "another batch is open on this connection";
-pub(super) const GONE: &str = "the reply has been taken or given up";
+pub(crate) const GONE: &str = "the reply has been taken or given up";
 pub(crate) const EMPTY: &str = "an empty list where the server needs at least one element";
 pub(crate) const TOO_LONG: &str = "an argument is longer than 512 MiB";

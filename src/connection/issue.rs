@@ -73,7 +73,12 @@ impl Encoded {
 
     /// What the command does to the queue of replies.
     pub(crate) fn effect(&self) -> Effect {
-        effect(resp::encode::arguments(&self.bytes))
+        Encoded::effect_of(&self.bytes)
+    }
+
+    /// What the command does of which these are the bytes.
+    pub(crate) fn effect_of(bytes: &[u8]) -> Effect {
+        effect(resp::encode::arguments(bytes))
     }
 }
 

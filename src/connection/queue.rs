@@ -126,7 +126,7 @@ pub(crate) type Stored = SmallVec<[u8; 24]>;
 
 /// The frames that were read before their handle was waited for, by place.
 #[derive(Debug, Default)]
-pub(super) struct Store {
+pub(crate) struct Store {
     /// Sorted by place; an empty frame has been taken.
     frames: VecDeque<(u64, Stored)>,
     taken: usize,
@@ -134,12 +134,12 @@ pub(super) struct Store {
 
 impl Store {
     /// Keeps a frame; places come in order.
-    pub(super) fn put(&mut self, place: u64, frame: &[u8]) {
+    pub(crate) fn put(&mut self, place: u64, frame: &[u8]) {
         self.frames.push_back((place, Stored::from_slice(frame)));
     }
 
     /// Takes the frame of a place, if it is here.
-    pub(super) fn take(&mut self, place: u64) -> Option<Stored> {
+    pub(crate) fn take(&mut self, place: u64) -> Option<Stored> {
         // Those who wait do so in the order of issue or, now and then, in reverse.
         let index = if self.frames.back()?.0 == place {
             self.frames.len() - 1

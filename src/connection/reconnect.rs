@@ -409,7 +409,7 @@ impl Engine {
 }
 
 /// Whether another attempt would fare no better.
-fn is_hopeless(error: &Error) -> bool {
+pub(crate) fn is_hopeless(error: &Error) -> bool {
     match error {
         Error::Config(_) => true,
         // A certificate that is not accepted.

@@ -1,0 +1,141 @@
+//! How a cluster is reached, and how it is used.
+
+use crate::connection::{Config, IntoConfig};
+use crate::error::{Error, Result};
+
+/// Where commands that only read are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReadFrom {
+    /// To the primary of their slot, so that a reply has everything that was written before.
+    #[default]
+    Primary,
+    /// To its replicas in turn, and to the primary where there is none that can be reached. **A reply may be older than what
+    /// was written before**, also by the same caller, and reads and writes of a slot have no order among them.
+    Replica,
+    /// To the primary and its replicas in turn, with the same reservation.
+    Any,
+}
+
+/// How a [`Cluster`](super::Cluster) is reached, and how it is used.
+///
+/// ```no_run
+/// use redefer::Config;
+/// use redefer::cluster::{Cluster, ClusterConfig, ReadFrom};
+///
+/// # fn main() -> redefer::Result<()> {
+/// let config = ClusterConfig::new("redis://app:secret@node1:7000")?
+///     .seed("redis://node2:7000")?
+///     .read_from(ReadFrom::Replica);
+/// let cluster = Cluster::open(config)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ClusterConfig {
+    pub(super) base: Config,
+    pub(super) seeds: Vec<Config>,
+    pub(super) read_from: ReadFrom,
+    pub(super) redirects: u8,
+}
+
+impl ClusterConfig {
+    /// A cluster that is reached by one of its nodes. User, password, TLS, timeouts, buffers and protocol are taken from this
+    /// for all nodes; the [`reconnect`](Config::reconnect) policy is not used, since lost connections are made again anyway.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] for a URL or a configuration that cannot be used.
+    pub fn new(config: impl IntoConfig) -> Result<Self> {
+        let base = config.into_config()?;
+        Ok(ClusterConfig { seeds: vec![base.clone()], base, read_from: ReadFrom::Primary, redirects: 16 })
+    }
+
+    /// One more node that the cluster may be reached by, for when others are down. Only its address is used.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] for a URL or a configuration that cannot be used.
+    pub fn seed(mut self, config: impl IntoConfig) -> Result<Self> {
+        self.seeds.push(config.into_config()?);
+        Ok(self)
+    }
+
+    /// Where commands that only read are sent; to primaries, if this is not called.
+    #[must_use]
+    pub fn read_from(mut self, from: ReadFrom) -> Self {
+        self.read_from = from;
+        self
+    }
+
+    /// How many times one command follows MOVED and ASK before it fails with that error; 16, if this is not called.
+    #[must_use]
+    pub fn redirects(mut self, most: u8) -> Self {
+        self.redirects = most;
+        self
+    }
+}
+
+/// What a cluster can be opened with: what a connection can be opened with, a [`ClusterConfig`], or several URLs, as an array, a
+/// slice or a vector.
+pub trait IntoClusterConfig: sealed::Sealed {
+    #[doc(hidden)]
+    fn into_cluster_config(self) -> Result<ClusterConfig>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! of_one {
+    ($($one:ty),*) => {$(
+        impl sealed::Sealed for $one {}
+        impl IntoClusterConfig for $one {
+            fn into_cluster_config(self) -> Result<ClusterConfig> {
+                ClusterConfig::new(self)
+            }
+        }
+    )*};
+}
+
+of_one!(&str, String, &String, Config);
+
+impl sealed::Sealed for ClusterConfig {}
+impl IntoClusterConfig for ClusterConfig {
+    fn into_cluster_config(self) -> Result<ClusterConfig> {
+        Ok(self)
+    }
+}
+
+fn of_many<U: AsRef<str>>(urls: &[U]) -> Result<ClusterConfig> {
+    let (first, others) = urls.split_first().ok_or_else(|| Error::Config("no node to begin with".to_owned()))?;
+    others.iter().try_fold(ClusterConfig::new(first.as_ref())?, |config, url| config.seed(url.as_ref()))
+}
+
+impl<U: AsRef<str>> sealed::Sealed for &[U] {}
+impl<U: AsRef<str>> IntoClusterConfig for &[U] {
+    fn into_cluster_config(self) -> Result<ClusterConfig> {
+        of_many(self)
+    }
+}
+
+impl<U: AsRef<str>> sealed::Sealed for Vec<U> {}
+impl<U: AsRef<str>> IntoClusterConfig for Vec<U> {
+    fn into_cluster_config(self) -> Result<ClusterConfig> {
+        of_many(&self)
+    }
+}
+
+impl<U: AsRef<str>> sealed::Sealed for &Vec<U> {}
+impl<U: AsRef<str>> IntoClusterConfig for &Vec<U> {
+    fn into_cluster_config(self) -> Result<ClusterConfig> {
+        of_many(self)
+    }
+}
+
+impl<U: AsRef<str>, const N: usize> sealed::Sealed for [U; N] {}
+impl<U: AsRef<str>, const N: usize> IntoClusterConfig for [U; N] {
+    fn into_cluster_config(self) -> Result<ClusterConfig> {
+        of_many(&self)
+    }
+}

@@ -1,0 +1,216 @@
+//! Connections to single nodes, for what needs one to itself: optimistic locking, blocking commands, subscriptions.
+
+use std::cell::OnceCell;
+use std::time::{Duration, Instant};
+
+use super::core::{Core, NO_OWNER};
+use super::redirect::{Address, Redirect};
+use super::settle::pause;
+use super::spread::cross_slot;
+use super::{Cluster, slot_of};
+use crate::args::{ToArg, ToArgs, gather};
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::pubsub::Subscriber;
+use crate::resp::encode;
+use crate::transaction::{Handles, Transaction, Watch};
+
+/// Connections for WATCH, which are lent out for as long as the cluster lives. One that breaks stays where it is, and another one
+/// is put behind it.
+#[derive(Default)]
+pub(super) struct Dedicated(OnceCell<Box<Link>>);
+
+struct Link {
+    address: Address,
+    conn: Connection,
+    next: Dedicated,
+}
+
+/// How often [`Cluster::transact`] begins again.
+const RETRIES: u32 = 15;
+
+impl Dedicated {
+    /// A connection to this node, an old one if one works.
+    fn to(&self, address: &Address, open: impl FnOnce() -> Result<Connection>) -> Result<&Connection> {
+        let mut at = self;
+        while let Some(link) = at.0.get() {
+            if link.address == *address && !link.conn.is_broken() {
+                return Ok(&link.conn);
+            }
+            at = &link.next;
+        }
+        let link = Link { address: address.clone(), conn: open()?, next: Dedicated::default() };
+        Ok(&at.0.get_or_init(|| Box::new(link)).conn)
+    }
+}
+
+impl Core {
+    /// The address of the primary of a slot.
+    fn owner(&mut self, slot: u16) -> Result<Address> {
+        let time = self.config.base.connect_timeout;
+        self.refresh_if_due(Some(time));
+        let n = self.slots.get(usize::from(slot)).copied();
+        let node = n.and_then(|n| self.nodes.get(usize::from(n)));
+        node.map(|node| node.address.clone()).ok_or(NO_OWNER)
+    }
+}
+
+impl Cluster {
+    /// Opens a connection of its own to the primary that has a key, or a shard channel, as far as is known; with the cluster's user,
+    /// timeouts and TLS. For blocking commands, and for what is about one node or one connection.
+    ///
+    /// It is an ordinary connection, which follows no redirects.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Connection::open`].
+    pub fn connection_to(&self, key: impl ToArg) -> Result<Connection> {
+        let key = gather(|out| out.arg(&key))?;
+        let key = encode::bulk_ranges(&key.bytes, 0).next().and_then(|range| key.bytes.get(range));
+        let slot = slot_of(key.unwrap_or_default());
+        let config = self.with(|core| {
+            let address = core.owner(slot)?;
+            Ok::<_, Error>(core.node_config(&address).max_outstanding(core.config.base.max_outstanding))
+        })??;
+        Connection::open(config)
+    }
+
+    /// Opens a connection to every primary, in the order of their slots: see [`connection_to`](Cluster::connection_to).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Connection::open`].
+    pub fn connections(&self) -> Result<Vec<Connection>> {
+        let configs = self.with(|core| {
+            core.refresh_if_due(Some(core.config.base.connect_timeout));
+            let primaries = core.primaries().to_vec();
+            let most = core.config.base.max_outstanding;
+            let config = |n: u16| core.node_config(&core.nodes[usize::from(n)].address).max_outstanding(most);
+            primaries.into_iter().map(config).collect::<Vec<_>>()
+        })?;
+        configs.into_iter().map(Connection::open).collect()
+    }
+
+    /// Opens a subscriber on the primary that has a shard channel, which hears what [`spublish`](crate::commands::PubSubCommands::spublish) sends to it. Nothing is subscribed to
+    /// yet. When the slot of the channel moves, the server ends the subscription, and says so.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Connection::open`].
+    pub fn subscriber(&self, shard_channel: impl ToArg) -> Result<Subscriber> {
+        self.connection_to(shard_channel)?.into_subscriber()
+    }
+
+    /// Watches keys, all of one slot, and waits for the server's word. The transaction of the [`Watch`] goes to the node that was
+    /// asked, and nowhere else: if the slot has moved meanwhile, it is an error, and nothing has run.
+    ///
+    /// The watch is on a connection of its own to that node; there can be one at a time for each node. What is read on the
+    /// cluster after this returns is read under the watch.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Connection::watch`]; the code CROSSSLOT, before anything is sent, for keys of several slots.
+    pub fn watch(&self, keys: impl ToArgs) -> Result<Watch<'_>> {
+        self.watch_slot(&one_slot(keys)?)
+    }
+
+    fn watch_slot(&self, keys: &[Vec<u8>]) -> Result<Watch<'_>> {
+        let slot = slot_of(keys.first().map(Vec::as_slice).unwrap_or_default());
+        let (start, limit) = (Instant::now(), self.with(|core| core.timeout())?);
+        let mut tries = 0;
+        loop {
+            let (address, config) = self.with(|core| {
+                let address = core.owner(slot)?;
+                let config = core.node_config(&address);
+                Ok::<_, Error>((address, config.max_outstanding(core.config.base.max_outstanding)))
+            })??;
+            let watch = self.dedicated.to(&address, || Connection::open(config)).and_then(|conn| conn.watch(keys));
+            // WATCH does nothing that could not be done again.
+            let again = match &watch {
+                Err(Error::Server(error)) => Redirect::of_error(error, Some(slot)).is_some(),
+                Err(error) => error.is_connection_lost() || matches!(error, Error::Io(_)),
+                Ok(_) => false,
+            };
+            if !again || limit.is_some_and(|limit| start.elapsed() >= limit) {
+                return watch;
+            }
+            drop(watch);
+            tries += 1;
+            self.with(|core| core.stale = true)?;
+            std::thread::sleep(pause(tries));
+        }
+    }
+
+    /// Watches keys, all of one slot, lets `body` read what it needs and queue commands, commits, and begins again if a key has
+    /// changed meanwhile, or the slot has moved: at most sixteen times. See [`Connection::transact`].
+    ///
+    /// ```
+    /// # fn main() -> redefer::Result<()> {
+    /// # #[cfg(all(unix, feature = "testing"))] {
+    /// # let nodes = redefer::testing::Cluster::builder().replicas(0).start()?;
+    /// # let cluster = redefer::cluster::Cluster::open(nodes.urls())?;
+    /// use redefer::prelude::*;
+    ///
+    /// cluster.set("x", 20).wait()?;
+    /// let doubled: i64 = cluster.transact(["x"], |cluster, tx| {
+    ///     let x: i64 = cluster.get("x").wait()?;
+    ///     Ok(tx.incrby("x", x))
+    /// })?;
+    /// assert_eq!(doubled, 40);
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Connection::transact`], and the code CROSSSLOT, before anything is sent, for keys of several slots.
+    pub fn transact<'c, H: Handles>(
+        &'c self,
+        keys: impl ToArgs,
+        mut body: impl FnMut(&'c Cluster, &Transaction<'c>) -> Result<H>,
+    ) -> Result<H::Output> {
+        let keys = one_slot(keys)?;
+        let mut attempt = 0;
+        loop {
+            let tx = self.watch_slot(&keys)?.transaction();
+            let handles = body(self, &tx)?;
+            match tx.commit().wait() {
+                Ok(()) => return handles.wait_all(),
+                Err(error) if attempt < RETRIES && self.begins_again(&error)? => {
+                    attempt += 1;
+                    let longest = 250 << attempt.min(7);
+                    std::thread::sleep(Duration::from_micros(fastrand::u64(0..longest)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether a commit that failed in this way may be tried again: nothing of it has run.
+    fn begins_again(&self, error: &Error) -> Result<bool> {
+        let again = match error {
+            Error::Aborted => return Ok(true),
+            Error::ConnectionLost(_) => !error.may_have_run(),
+            Error::Server(server) => Redirect::of_error(server, None).is_some() || server.code() == Some("EXECABORT"),
+            _ => false,
+        };
+        if again {
+            self.with(|core| core.stale = true)?;
+        }
+        Ok(again)
+    }
+}
+
+/// Keys, all of one slot.
+fn one_slot(keys: impl ToArgs) -> Result<Vec<Vec<u8>>> {
+    let gathered = gather(|out| keys.write_args(out))?;
+    let keys: Vec<Vec<u8>> =
+        encode::bulk_ranges(&gathered.bytes, 0).map(|range| gathered.bytes[range].to_vec()).collect();
+    let mut slots = keys.iter().map(|key| slot_of(key));
+    match slots.next() {
+        Some(first) if slots.all(|slot| slot == first) => Ok(keys),
+        Some(_) => Err(cross_slot()),
+        None => Err(Error::Argument("WATCH needs at least one key")),
+    }
+}

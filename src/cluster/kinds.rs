@@ -1,0 +1,289 @@
+//! Where commands go that have no keys, and how several replies become one; and where the keys of other commands are.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use super::core::Core;
+use crate::commands::{CommandInfo, ServerCommands};
+use crate::error::{Error, Result};
+use crate::resp::{encode, number};
+
+/// Where a command without keys goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// To one node, whichever.
+    Any,
+    /// To every primary.
+    Primaries(Merge),
+    /// To every primary and every replica.
+    Members(Merge),
+    /// Nowhere, and why.
+    Refused(&'static str),
+}
+
+/// How several replies become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Merge {
+    /// The first one, if none is an error.
+    First,
+    /// The sum of numbers.
+    Sum,
+    /// The smallest number.
+    Least,
+    /// All elements one after the other.
+    Concat,
+    /// All elements, each once.
+    Union,
+    /// Position by position, whether all are true.
+    And,
+    /// Names and numbers in turn: the sums by name.
+    SumByName,
+}
+
+const OF_CONNECTION: &str = "it is about one connection, and a cluster has several: set it in the Config, or open a \
+    connection to a node with Cluster::connection_to";
+const OF_NODE: &str = "it is about one node: open a connection to that with Cluster::connection_to";
+const SCANS: &str = "a cursor belongs to one node: use Cluster::scan";
+
+/// Where a command goes that has no keys, if that is known: its name and the next word, in capitals.
+pub(super) fn kind(name: &[u8], word: Option<&[u8]>) -> Option<Kind> {
+    use Merge::{And, Concat, First, Least, Sum, SumByName, Union};
+    let kind = match (name, word.unwrap_or_default()) {
+        (_, b"HELP") => Kind::Any,
+        (b"PING" | b"ECHO" | b"TIME" | b"LOLWUT" | b"INFO" | b"COMMAND" | b"RANDOMKEY" | b"PUBLISH" | b"ROLE", _) => {
+            Kind::Any
+        }
+        (b"EVAL" | b"EVALSHA" | b"EVAL_RO" | b"EVALSHA_RO" | b"FCALL" | b"FCALL_RO" | b"LASTSAVE", _) => Kind::Any,
+        (b"DBSIZE", _) => Kind::Primaries(Sum),
+        (b"KEYS", _) => Kind::Primaries(Concat),
+        (b"FLUSHALL" | b"FLUSHDB", _) => Kind::Primaries(First),
+        (b"WAIT", _) => Kind::Primaries(Least),
+        (b"SCAN", _) => Kind::Refused(SCANS),
+        (b"SAVE" | b"BGSAVE" | b"BGREWRITEAOF", _) => Kind::Members(First),
+
+        (b"SCRIPT", b"LOAD" | b"FLUSH") => Kind::Members(First),
+        (b"SCRIPT", b"EXISTS") => Kind::Primaries(And),
+        (b"SCRIPT", b"SHOW") => Kind::Any,
+        (b"FUNCTION", b"LOAD" | b"DELETE" | b"FLUSH" | b"RESTORE") => Kind::Primaries(First),
+        (b"FUNCTION", b"LIST" | b"DUMP" | b"STATS") => Kind::Any,
+
+        (b"CONFIG", b"SET" | b"RESETSTAT" | b"REWRITE") => Kind::Members(First),
+        (b"CONFIG", b"GET") => Kind::Any,
+        (b"ACL", b"SETUSER" | b"DELUSER" | b"LOAD" | b"SAVE") => Kind::Members(First),
+        (b"ACL", b"LOG") => Kind::Refused(OF_NODE),
+        (b"ACL" | b"MODULE", _) => Kind::Any,
+        (b"SLOWLOG" | b"COMMANDLOG", b"LEN") => Kind::Members(Sum),
+        (b"SLOWLOG" | b"COMMANDLOG" | b"LATENCY", b"RESET") => Kind::Members(First),
+
+        (b"PUBSUB", b"CHANNELS" | b"SHARDCHANNELS") => Kind::Members(Union),
+        (b"PUBSUB", b"NUMPAT") => Kind::Members(Sum),
+        (b"PUBSUB", b"NUMSUB" | b"SHARDNUMSUB") => Kind::Members(SumByName),
+
+        (
+            b"CLUSTER",
+            b"INFO" | b"KEYSLOT" | b"NODES" | b"SHARDS" | b"SLOTS" | b"COUNT-FAILURE-REPORTS" | b"REPLICAS" | b"SLAVES",
+        ) => Kind::Any,
+        (b"CLUSTER", b"SLOT-STATS") => Kind::Refused(OF_NODE),
+        (b"CLIENT", _) | (b"AUTH" | b"SELECT" | b"READONLY" | b"READWRITE" | b"ASKING", _) => {
+            Kind::Refused(OF_CONNECTION)
+        }
+        (
+            b"CLUSTER" | b"MEMORY" | b"SLOWLOG" | b"COMMANDLOG" | b"LATENCY" | b"DEBUG" | b"SHUTDOWN" | b"FAILOVER"
+            | b"REPLICAOF" | b"SLAVEOF" | b"SWAPDB" | b"WAITAOF" | b"SCRIPT" | b"FUNCTION",
+            _,
+        ) => Kind::Refused(OF_NODE),
+        _ => return None,
+    };
+    Some(kind)
+}
+
+/// What servers have told of commands, by name.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Where keys are, of those that were issued by name.
+    places: HashMap<Vec<u8>, Places>,
+    /// Those that only read, in lower case; asked for when the cluster is opened, if they matter.
+    pub(super) reading: HashSet<String>,
+}
+
+/// Where the keys of a command are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Places {
+    /// It has none, or nobody knows the command.
+    None,
+    /// From the first to the last, which counts from the end if negative, each so far from the one before.
+    Steps(usize, i64, usize),
+    /// To be asked for each time.
+    Asked,
+}
+
+impl Places {
+    fn of(info: &CommandInfo) -> Places {
+        if info.flags.iter().any(|flag| flag == "movablekeys") {
+            return Places::Asked;
+        }
+        match (usize::try_from(info.first_key), usize::try_from(info.key_step)) {
+            (Ok(first @ 1..), Ok(step @ 1..)) => Places::Steps(first, info.last_key, step),
+            _ => Places::None,
+        }
+    }
+}
+
+impl Core {
+    /// Where the keys are of an encoded command that was issued by its name: the servers are asked the first time, and for some
+    /// commands each time.
+    pub(super) fn find_keys(&mut self, bytes: &[u8]) -> Result<Vec<Range<usize>>> {
+        let header = memchr::memchr(b'\n', bytes).map_or(0, |end| end + 1);
+        let arguments: Vec<Range<usize>> = encode::bulk_ranges(bytes, header).collect();
+        let word =
+            |index: usize| arguments.get(index).map(|range: &Range<usize>| bytes[range.clone()].to_ascii_uppercase());
+        let name = word(0).unwrap_or_default();
+        match &*name {
+            // What they have says where they go, and is no key.
+            b"SPUBLISH" | b"CLUSTERSCAN" => return Ok(arguments.get(1).cloned().into_iter().collect()),
+            b"EVAL" | b"EVALSHA" | b"EVAL_RO" | b"EVALSHA_RO" | b"FCALL" | b"FCALL_RO" => {
+                // Behind the script is how many there are. What is no number the server refuses.
+                let count = word(2).and_then(|count| number::parse_u64(&count)).unwrap_or(0);
+                let count = usize::try_from(count).unwrap_or(0).min(arguments.len());
+                return Ok(arguments.iter().skip(3).take(count).cloned().collect());
+            }
+            // It has questions without keys and one with.
+            b"MEMORY" => {}
+            _ if kind(&name, word(1).as_deref()).is_some() => return Ok(Vec::new()),
+            _ => {}
+        }
+        let both = [&*name, b"|", &word(1).unwrap_or_default()].concat();
+        let known = self.known.places.get(&name).or_else(|| self.known.places.get(&both));
+        let places = match known {
+            Some(places) => *places,
+            None => self.ask_for_places(&name, &both)?,
+        };
+        match places {
+            Places::None => Ok(Vec::new()),
+            Places::Steps(first, last, step) => {
+                let count = arguments.len();
+                let last = if last < 0 { count.checked_sub(last.unsigned_abs() as usize) } else { Some(last as usize) };
+                let last = last.unwrap_or(0).min(count.saturating_sub(1));
+                Ok(arguments
+                    .get(first..=last.max(first.saturating_sub(1)))
+                    .unwrap_or_default()
+                    .iter()
+                    .step_by(step)
+                    .cloned()
+                    .collect())
+            }
+            Places::Asked => {
+                let words: Vec<&[u8]> = arguments.iter().map(|range| &bytes[range.clone()]).collect();
+                let keys: Vec<Vec<u8>> = match self.asked(|conn| conn.command("COMMAND GETKEYS", &words).wait()) {
+                    Ok(keys) => keys,
+                    // Without keys, or of no use: the node that gets it says so.
+                    Err(Error::Server(_)) => Vec::new(),
+                    Err(error) => return Err(error),
+                };
+                let is_key = |range: &&Range<usize>| keys.iter().any(|key| **key == bytes[(*range).clone()]);
+                Ok(arguments.iter().skip(1).filter(is_key).cloned().collect())
+            }
+        }
+    }
+
+    fn ask_for_places(&mut self, name: &[u8], both: &[u8]) -> Result<Places> {
+        let text = String::from_utf8_lossy(name).to_ascii_lowercase();
+        let infos: Vec<Option<CommandInfo>> = self.asked(|conn| conn.command_info(&text).wait())?;
+        let Some(Some(info)) = infos.into_iter().next() else {
+            self.known.places.insert(name.to_vec(), Places::None);
+            return Ok(Places::None);
+        };
+        if info.subcommands.is_empty() {
+            let places = Places::of(&info);
+            self.known.places.insert(name.to_vec(), places);
+            return Ok(places);
+        }
+        for info in &info.subcommands {
+            self.known.places.insert(info.name.to_ascii_uppercase().into_bytes(), Places::of(info));
+        }
+        Ok(*self.known.places.entry(both.to_vec()).or_insert(Places::None))
+    }
+
+    /// Asks a node something that has nothing to do with keys.
+    pub(super) fn asked<T>(&mut self, ask: impl Fn(&crate::connection::Connection) -> Result<T>) -> Result<T> {
+        let again = match self.control.as_ref().map(|(_, conn)| ask(conn)) {
+            Some(Err(error)) if !matches!(error, Error::Server(_)) => true,
+            Some(outcome) => return outcome,
+            None => true,
+        };
+        if again {
+            let time = self.config.base.connect_timeout;
+            self.refresh(time, time)?;
+        }
+        match &self.control {
+            Some((_, conn)) => ask(conn),
+            None => Err(super::core::NO_OWNER),
+        }
+    }
+
+    /// Asks which commands only read.
+    pub(super) fn learn_reading(&mut self) -> Result<()> {
+        let infos: Vec<Option<CommandInfo>> = self.asked(|conn| conn.command_info(()).wait())?;
+        let reads = |info: &CommandInfo| info.flags.iter().any(|flag| flag == "readonly");
+        for info in infos.into_iter().flatten() {
+            let subcommands =
+                info.subcommands.iter().filter(|info| reads(info)).map(|info| info.name.replace('|', " "));
+            let names: Vec<String> = subcommands.chain(reads(&info).then(|| info.name.clone())).collect();
+            self.known.reading.extend(names.into_iter().map(|name| name.to_ascii_lowercase()));
+        }
+        Ok(())
+    }
+
+    /// Whether a command only reads, as far as that matters here.
+    pub(super) fn only_reads(&self, bytes: &[u8]) -> bool {
+        if self.known.reading.is_empty() {
+            return false;
+        }
+        let mut words = encode::arguments(bytes).map(|word| String::from_utf8_lossy(word).to_ascii_lowercase());
+        let name = words.next().unwrap_or_default();
+        self.known.reading.contains(&name)
+            || words.next().is_some_and(|word| self.known.reading.contains(&format!("{name} {word}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_without_keys_has_a_kind() {
+        let listed = include_str!("../../tests/data/commands.tsv");
+        let mut without = Vec::new();
+        for line in listed.lines().skip(1) {
+            let mut fields = line.split('\t');
+            let (name, group) = (fields.next().unwrap(), fields.next().unwrap());
+            let mut words = name.split(' ').map(str::as_bytes);
+            if matches!(group, "server" | "connection" | "cluster" | "pubsub")
+                && kind(words.next().unwrap(), words.next()).is_none()
+            {
+                without.push(name);
+            }
+        }
+        // Those that have keys, or something like them; and those that are refused on any connection.
+        let others = [
+            "CLUSTERSCAN",
+            "HELLO",
+            "QUIT",
+            "RESET",
+            "PSUBSCRIBE",
+            "PUNSUBSCRIBE",
+            "SPUBLISH",
+            "SSUBSCRIBE",
+            "SUBSCRIBE",
+            "SUNSUBSCRIBE",
+            "UNSUBSCRIBE",
+            "MONITOR",
+            "PSYNC",
+            "REPLCONF",
+            "RESTORE-ASKING",
+            "SYNC",
+        ];
+        without.retain(|name| !others.contains(name));
+        assert_eq!(without, [""; 0]);
+    }
+}

@@ -1,0 +1,271 @@
+//! Commands in several parts, each for a slot or a node, whose replies become one.
+
+use std::collections::BTreeMap;
+
+use super::core::{Core, NO_SLOT};
+use super::kinds::{Kind, Merge, kind};
+use super::node::flag;
+use super::slot::slot_of;
+use super::ticket::spread;
+use super::wait::Time;
+use crate::args::Block;
+use crate::connection::{GONE, Stored};
+use crate::error::{Error, Result, ServerError, UnexpectedReply, WaitError};
+use crate::resp::{self, Elements, Frame, encode};
+
+/// A command in parts.
+pub(super) struct Spread {
+    pub(super) parts: Vec<u64>,
+    /// What has been waited for so far.
+    frames: Vec<Stored>,
+    error: Option<Error>,
+    how: How,
+}
+
+/// How the replies of the parts become one.
+enum How {
+    Merge(Merge),
+    /// Each element of each part has this place in the whole.
+    Places(Vec<Vec<usize>>),
+}
+
+/// What is to become of a command.
+pub(super) enum Route {
+    /// All its keys are of this slot.
+    Slot(u16),
+    /// It has none.
+    Keyless,
+    /// They are of several slots, and it can be divided.
+    Divided(Divided),
+}
+
+/// How a command is divided: how many arguments belong to a key, and how the replies become one.
+#[derive(Clone, Copy)]
+pub(super) struct Divided {
+    width: usize,
+    merge: Option<Merge>,
+}
+
+/// Where a command goes by its keys.
+///
+/// # Errors
+///
+/// When they are of several slots, and it cannot be divided.
+#[inline]
+pub(super) fn route<'k>(name: &[u8], mut keys: impl Iterator<Item = &'k [u8]>) -> Result<Route> {
+    let Some(first) = keys.next() else { return Ok(Route::Keyless) };
+    let slot = slot_of(first);
+    if keys.all(|key| slot_of(key) == slot) { Ok(Route::Slot(slot)) } else { divided(name) }
+}
+
+#[cold]
+fn divided(name: &[u8]) -> Result<Route> {
+    let divided = match &*name.to_ascii_uppercase() {
+        b"MGET" => Divided { width: 1, merge: None },
+        b"MSET" => Divided { width: 2, merge: Some(Merge::First) },
+        b"DEL" | b"UNLINK" | b"EXISTS" | b"TOUCH" => Divided { width: 1, merge: Some(Merge::Sum) },
+        _ => return Err(cross_slot()),
+    };
+    Ok(Route::Divided(divided))
+}
+
+/// The error of a command whose keys are of several slots, in the words of servers.
+pub(super) fn cross_slot() -> Error {
+    ServerError::new("CROSSSLOT Keys in request don't hash to the same slot").into()
+}
+
+impl Core {
+    pub(super) fn spread(&mut self, id: u32) -> Option<&mut Spread> {
+        self.spreads.get_mut(id)
+    }
+
+    fn keep_spread(&mut self, parts: Vec<u64>, how: How) -> u64 {
+        let whole = Spread { parts, frames: Vec::new(), error: None, how };
+        spread(self.spreads.insert(whole))
+    }
+
+    /// Issues a command of several slots as one for each.
+    pub(super) fn issue_divided(&mut self, bytes: &[u8], divided: Divided, flags: u8) -> u64 {
+        let mut arguments = encode::arguments(bytes);
+        let Some(name) = arguments.next() else { return self.born_failed(Error::Refused(GONE)) };
+        let arguments: Vec<&[u8]> = arguments.collect();
+        let mut by_slot: BTreeMap<u16, (Vec<&[u8]>, Vec<usize>)> = BTreeMap::new();
+        for (place, group) in arguments.chunks(divided.width).enumerate() {
+            let (part, places) = by_slot.entry(slot_of(group[0])).or_insert_with(|| (vec![name], Vec::new()));
+            part.extend_from_slice(group);
+            places.push(place);
+        }
+        let (mut parts, mut all_places) = (Vec::new(), Vec::new());
+        for (slot, (part, places)) in by_slot {
+            let mut encoded = Vec::new();
+            encode::encode_command(&mut encoded, &part);
+            parts.push(self.issue(slot, &encoded, flags, None));
+            all_places.push(places);
+        }
+        self.keep_spread(parts, divided.merge.map_or(How::Places(all_places), How::Merge))
+    }
+
+    /// Issues a command without keys where its kind says.
+    pub(super) fn issue_keyless(&mut self, bytes: &[u8], flags: u8, block: Option<Block>) -> u64 {
+        let mut words = encode::arguments(bytes).map(<[u8]>::to_ascii_uppercase);
+        let name = words.next().unwrap_or_default();
+        let word = words.next();
+        let kind = kind(&name, word.as_deref()).unwrap_or(Kind::Any);
+        let (nodes, merge) = match kind {
+            Kind::Refused(why) => return self.born_failed(Error::Refused(why)),
+            Kind::Any => return self.issue(NO_SLOT, bytes, flags & !flag::READ, block),
+            Kind::Primaries(merge) => (self.primaries().to_vec(), merge),
+            Kind::Members(merge) => (self.members(), merge),
+        };
+        if let Err(error) = self.make_room() {
+            return self.born_failed(error);
+        }
+        let flags = (flags | flag::FIXED) & !flag::READ;
+        let parts = nodes.into_iter().map(|n| self.issue_at(n, NO_SLOT, bytes, flags, block)).collect();
+        self.keep_spread(parts, How::Merge(merge))
+    }
+
+    /// Waits for all parts and puts them together.
+    pub(super) fn wait_spread(&mut self, id: u32, time: &mut Time) -> Result<Stored, WaitError<()>> {
+        loop {
+            let Some(whole) = self.spread(id) else { return Err(Error::Refused(GONE).into()) };
+            let Some(part) = whole.parts.get(whole.frames.len()).copied() else { break };
+            self.arrive(part, time)?;
+            let taken = self.take(part);
+            let Some(whole) = self.spread(id) else { return Err(Error::Refused(GONE).into()) };
+            whole.frames.push(match taken {
+                Ok(frame) => {
+                    if let Some(Frame::Error(message)) = resp::frame(&frame) {
+                        whole.error.get_or_insert(ServerError::new(message).into());
+                    }
+                    frame
+                }
+                Err(error) => {
+                    whole.error.get_or_insert(error);
+                    Stored::new()
+                }
+            });
+        }
+        let whole = self.spreads.take(id);
+        let Some(whole) = whole else { return Err(Error::Refused(GONE).into()) };
+        if let Some(error) = whole.error {
+            return Err(error.into());
+        }
+        let merged = whole.how.put_together(&whole.frames);
+        let merged = merged.ok_or_else(|| UnexpectedReply::new("replies that can be put together", "others").into());
+        Ok(Stored::from_vec(merged.map_err(WaitError::Failed)?))
+    }
+
+    pub(super) fn detach_spread(&mut self, id: u32) {
+        let Some(whole) = self.spreads.take(id) else { return };
+        if let Some(error) = whole.error {
+            self.unseen(error);
+        }
+        for part in &whole.parts[whole.frames.len()..] {
+            self.detach(*part);
+        }
+    }
+}
+
+impl How {
+    fn put_together(&self, all: &[Stored]) -> Option<Vec<u8>> {
+        let frames: Vec<Frame<'_>> = all.iter().map(|frame| resp::frame(frame)).collect::<Option<_>>()?;
+        let merge = match self {
+            How::Places(places) => return in_places(places, &frames),
+            How::Merge(merge) => merge,
+        };
+        let numbers = || frames.iter().map(number).collect::<Option<Vec<i64>>>();
+        match merge {
+            Merge::First => Some(all.first()?.to_vec()),
+            Merge::Sum => Some(integer(numbers()?.into_iter().sum())),
+            Merge::Least => Some(integer(numbers()?.into_iter().min()?)),
+            Merge::Concat => {
+                let lists = frames.iter().map(Frame::as_elements).collect::<Option<Vec<_>>>()?;
+                Some(array(lists.iter().flat_map(pieces)))
+            }
+            Merge::Union => {
+                let lists = frames.iter().map(Frame::as_elements).collect::<Option<Vec<_>>>()?;
+                let mut found: Vec<&[u8]> = lists.iter().flat_map(pieces).collect();
+                found.sort_unstable();
+                found.dedup();
+                Some(array(found.into_iter()))
+            }
+            Merge::And => {
+                let lists =
+                    frames.iter().map(|frame| frame.as_elements()?.map(|one| number(&one)).collect::<Option<Vec<_>>>());
+                let all = lists
+                    .reduce(|all, list| Some(all?.into_iter().zip(list?).map(|(one, two)| one & two).collect()))??;
+                let words: Vec<Vec<u8>> = all.into_iter().map(integer).collect();
+                Some(array(words.iter().map(Vec::as_slice)))
+            }
+            Merge::SumByName => {
+                let mut sums: Vec<(&[u8], i64)> = Vec::new();
+                for frame in &frames {
+                    let mut elements = frame.as_elements()?;
+                    while let Some(name) = elements.next() {
+                        let (name, count) = (name.as_bytes()?, number(&elements.next()?)?);
+                        match sums.iter_mut().find(|sum| sum.0 == name) {
+                            Some(sum) => sum.1 += count,
+                            None => sums.push((name, count)),
+                        }
+                    }
+                }
+                let words = sums.into_iter().flat_map(|(name, count)| {
+                    let mut bulk = format!("${}\r\n", name.len()).into_bytes();
+                    bulk.extend_from_slice(name);
+                    bulk.extend_from_slice(b"\r\n");
+                    [bulk, integer(count)]
+                });
+                let words: Vec<Vec<u8>> = words.collect();
+                Some(array(words.iter().map(Vec::as_slice)))
+            }
+        }
+    }
+}
+
+fn in_places(places: &[Vec<usize>], frames: &[Frame<'_>]) -> Option<Vec<u8>> {
+    let mut all: Vec<&[u8]> = vec![&[]; places.iter().map(Vec::len).sum()];
+    for (places, frame) in places.iter().zip(frames) {
+        let elements = frame.as_elements()?;
+        if elements.len() != places.len() {
+            return None;
+        }
+        for (place, piece) in places.iter().zip(pieces(&elements)) {
+            *all.get_mut(*place)? = piece;
+        }
+    }
+    all.iter().all(|piece| !piece.is_empty()).then(|| array(all.iter().copied()))
+}
+
+/// The bytes of each element.
+pub(super) fn pieces<'a>(elements: &Elements<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    let mut elements = *elements;
+    std::iter::from_fn(move || {
+        let before = elements.rest();
+        elements.next()?;
+        before.get(..before.len() - elements.rest().len())
+    })
+}
+
+fn number(frame: &Frame<'_>) -> Option<i64> {
+    match frame {
+        Frame::Integer(n) => Some(*n),
+        Frame::Boolean(is) => Some(i64::from(*is)),
+        _ => None,
+    }
+}
+
+fn integer(n: i64) -> Vec<u8> {
+    format!(":{n}\r\n").into_bytes()
+}
+
+fn array<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let (mut count, mut body) = (0_usize, Vec::new());
+    for piece in pieces {
+        count += 1;
+        body.extend_from_slice(piece);
+    }
+    let mut out = format!("*{count}\r\n").into_bytes();
+    out.append(&mut body);
+    out
+}

@@ -1,0 +1,206 @@
+//! Who has which slots: asked of any node that answers, whenever what is known has proved wrong.
+//!
+//! CLUSTER SLOTS says of each slot who is its primary. It leaves out replicas to which nothing has been written yet, so these
+//! are taken from CLUSTER SHARDS where that is known; that alone would not do, since for a while after a failover a shard
+//! may have two primaries in it.
+
+use std::time::{Duration, Instant};
+
+use super::core::{Core, NOWHERE};
+use super::redirect::Address;
+use super::slot::SLOTS;
+use crate::commands::{ClusterCommands, ClusterEndpoint, ClusterShard, ClusterSlots};
+use crate::connection::{Config, Connection, Endpoint};
+use crate::error::{Error, Result};
+
+/// The shortest time between two looks.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// The longest, when nobody answers.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
+/// How long one node may take to answer.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a look may take over all nodes.
+const BUDGET: Duration = Duration::from_secs(2);
+
+impl Core {
+    /// Looks at the topology if it has proved wrong, and not too soon after the last time. Takes no longer than what is `left` to
+    /// whoever waits; `None` is for ever.
+    pub(super) fn refresh_if_due(&mut self, left: Option<Duration>) {
+        if self.stale {
+            let interval = INTERVAL.saturating_mul(1 << self.refresh_failures.min(6)).min(LONGEST_INTERVAL);
+            if self.refreshed.is_none_or(|last| last.elapsed() >= interval) {
+                // Whatever is the matter, commands tell it that meet with it.
+                let left = left.unwrap_or(BUDGET);
+                let _ = self.refresh(PATIENCE.min(self.config.base.connect_timeout).min(left), BUDGET.min(left));
+            }
+        }
+    }
+
+    /// Asks one node after the other, until one of them gives a usable answer.
+    pub(super) fn refresh(&mut self, patience: Duration, budget: Duration) -> Result<()> {
+        let start = Instant::now();
+        self.refreshes += 1;
+        let outcome = self.ask_around(patience, start + budget);
+        self.refreshed = Some(Instant::now());
+        match outcome {
+            Ok(()) => {
+                self.stale = false;
+                self.refresh_failures = 0;
+            }
+            Err(_) => self.refresh_failures = self.refresh_failures.saturating_add(1),
+        }
+        outcome
+    }
+
+    fn ask_around(&mut self, patience: Duration, until: Instant) -> Result<()> {
+        let mut first_error = None;
+        if let Some((address, conn)) = self.control.take() {
+            match ask(&conn).and_then(|answer| self.apply(&address, &answer)) {
+                Ok(()) => {
+                    self.control = Some((address, conn));
+                    return Ok(());
+                }
+                Err(error) => first_error = Some(error),
+            }
+        }
+        for config in self.candidates() {
+            let config =
+                config.connect_timeout(patience).timeout(patience).reconnect(crate::connection::Reconnect::never());
+            let address = address_of(&config);
+            let asked = Connection::open(config).and_then(|conn| {
+                let answer = ask(&conn)?;
+                self.apply(&address, &answer)?;
+                Ok(conn)
+            });
+            match asked {
+                Ok(conn) => {
+                    self.control = Some((address, conn));
+                    return Ok(());
+                }
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+            if Instant::now() >= until {
+                break;
+            }
+        }
+        Err(first_error.unwrap_or_else(|| Error::Config("no node to ask".to_owned())))
+    }
+
+    /// Those to be asked, those first that are likely to answer.
+    fn candidates(&mut self) -> Vec<Config> {
+        let mut members = self.members();
+        fastrand::shuffle(&mut members);
+        members.sort_by_key(|n| {
+            let node = &self.nodes[usize::from(*n)];
+            (node.silent, node.not_before.is_some(), node.conn.is_none())
+        });
+        let members = members.into_iter().map(|n| self.node_config(&self.nodes[usize::from(n)].address));
+        let seeds = self.config.seeds.iter().map(|seed| {
+            let mut config = self.config.base.clone();
+            config.endpoint = seed.endpoint.clone();
+            config
+        });
+        members.chain(seeds).collect()
+    }
+
+    /// Takes an answer over, if it is one: a bad one never replaces what is known.
+    fn apply(&mut self, asked: &Address, answer: &Answer) -> Result<()> {
+        let mut ranges = Vec::new();
+        for range in &answer.slots {
+            let (first, last) = (*range.slots.start(), *range.slots.end());
+            if first > last || usize::from(last) >= SLOTS {
+                return Err(Error::custom("an answer to CLUSTER SLOTS has slots that do not exist"));
+            }
+            let Some(primary) = address(&range.primary, asked) else { continue };
+            let mut replicas: Vec<Address> = range.replicas.iter().filter_map(|node| address(node, asked)).collect();
+            let more = replicas_in(&answer.shards, &range.primary);
+            replicas.extend(more.into_iter().map(|replica| replica.or_host_of(asked)));
+            replicas.sort();
+            replicas.dedup();
+            replicas.retain(|replica| *replica != primary);
+            ranges.push((first, last, primary, replicas));
+        }
+        if ranges.is_empty() {
+            return Err(Error::custom("a node says that no slot belongs to any node: is it part of a cluster?"));
+        }
+        self.replicas.clear();
+        for (first, last, primary, replicas) in ranges {
+            let Some(n) = self.node_at(&primary) else { continue };
+            let replicas: Vec<u16> = replicas.iter().filter_map(|replica| self.node_at(replica)).collect();
+            self.replicas.insert(n, replicas);
+            for slot in first..=last {
+                self.give_slot(slot, n);
+            }
+        }
+        self.close_idle();
+        Ok(())
+    }
+
+    /// Notes who has a slot. What is outstanding for it with another node comes first.
+    fn give_slot(&mut self, slot: u16, n: u16) {
+        let old = self.set_owner(slot, n);
+        if old != n && old != NOWHERE && self.outstanding[usize::from(slot)] > 0 {
+            self.troubles.entry(slot).or_default();
+        }
+    }
+
+    /// Closes connections to nodes that are no members any more, as far as nothing is outstanding there.
+    fn close_idle(&mut self) {
+        let members = self.members();
+        for (n, node) in self.nodes.iter_mut().enumerate() {
+            if node.entries.is_empty()
+                && !members.contains(&(n as u16))
+                && let Some(mut conn) = node.conn.take()
+            {
+                // It may not answer, and nothing is to be had from it.
+                conn.break_off(Error::Refused("the node is no member of the cluster any more"));
+            }
+        }
+    }
+}
+
+/// What a node says.
+struct Answer {
+    slots: Vec<ClusterSlots>,
+    /// Nothing, if it does not know the command.
+    shards: Vec<ClusterShard>,
+}
+
+fn ask(conn: &Connection) -> Result<Answer> {
+    let (slots, shards) = (conn.cluster_slots(), conn.cluster_shards());
+    let slots = slots.wait()?;
+    match shards.wait() {
+        Ok(shards) => Ok(Answer { slots, shards }),
+        Err(Error::Server(_)) => Ok(Answer { slots, shards: Vec::new() }),
+        Err(error) => Err(error),
+    }
+}
+
+/// The replicas of a primary that are up, as the shards have it.
+fn replicas_in(shards: &[ClusterShard], primary: &ClusterEndpoint) -> Vec<Address> {
+    let shard = shards.iter().find(|shard| shard.nodes.iter().any(|node| node.id == primary.id));
+    let nodes = shard.map(|shard| &shard.nodes[..]).unwrap_or_default();
+    // The port is that for TLS if that of the primary is.
+    let tls = nodes.iter().any(|node| node.id == primary.id && node.tls_port == Some(primary.port));
+    // One to which nothing has been written yet is said to be loading.
+    let replicas = nodes.iter().filter(|node| node.role != "master" && !node.health.starts_with("fail"));
+    let address = |node: &crate::commands::ShardNode| {
+        let port = if tls { node.tls_port } else { node.port };
+        Address::new(node.endpoint.as_deref().unwrap_or_default(), port?)
+    };
+    replicas.filter_map(address).collect()
+}
+
+fn address(endpoint: &ClusterEndpoint, asked: &Address) -> Option<Address> {
+    let host = endpoint.host.as_deref().unwrap_or_default();
+    Some(Address::new(host, endpoint.port)?.or_host_of(asked))
+}
+
+fn address_of(config: &Config) -> Address {
+    match &config.endpoint {
+        Endpoint::Tcp { host, port } => Address { host: host.clone(), port: *port },
+        // A node that is reached by a socket is on this machine. One that is looked for has an address when it was found, which
+        // nodes mostly tell themselves.
+        Endpoint::Unix(_) | Endpoint::Found(_) => Address { host: "127.0.0.1".to_owned(), port: 0 },
+    }
+}

@@ -1,0 +1,188 @@
+//! What a cluster does with the connection to one of its nodes: it sends commands that are encoded already, and takes every
+//! reply itself, in the order of the wire.
+
+use std::time::Duration;
+
+use super::deadline::Deadline;
+use super::engine::{BUSY, Engine};
+use super::input::BACKLOG;
+use super::place::Place;
+use super::settle::{Arrived, Waited};
+use super::{Config, Connection};
+use crate::args::Block;
+use crate::error::{Error, Result};
+use crate::resp::{self, Frame, Peek};
+
+/// The reply whose turn it is, whole and not yet taken.
+pub(crate) struct Arrival(Arrived);
+
+impl Connection {
+    /// Opens a connection to a node, and sends these commands behind the handshake, which must not fail.
+    pub(crate) fn open_node(config: Config, first: &[Vec<u8>]) -> Result<Connection> {
+        config.validate()?;
+        let time = config.connect_timeout;
+        let engine = Engine::connect(config, time, first)?;
+        Ok(Connection { engine: engine.into(), ended: Default::default() })
+    }
+
+    /// Issues a command that is encoded, and returns its place.
+    #[inline]
+    pub(crate) fn send(&mut self, bytes: &[u8], block: Option<Block>) -> Result<u64> {
+        let engine = self.engine.get_mut();
+        if engine.issued < engine.limit && block.is_none() {
+            engine.output.append(bytes);
+            let place = engine.issued;
+            engine.issued += 1;
+            if place == engine.next || engine.must_look(place) {
+                engine.after_issue(place);
+            }
+            return Ok(place);
+        }
+        let place = engine.issue_encoded(bytes, block);
+        match Place::of(place) {
+            Place::Ordinary(place) => Ok(place),
+            Place::Failed(number) => Err(engine.take_failure(number)),
+            _ => Err(Error::Refused(BUSY)),
+        }
+    }
+
+    /// Issues several commands that are encoded and belong together, and returns the place of the first: they are in one piece
+    /// on the wire.
+    pub(crate) fn send_all(&mut self, bytes: &[u8], count: u64) -> Result<u64> {
+        let engine = self.engine.get_mut();
+        if engine.issued + count > engine.limit {
+            engine.make_room(count)?;
+        }
+        engine.output.append(bytes);
+        let place = engine.issued;
+        engine.issued += count;
+        engine.after_issue(place);
+        Ok(place)
+    }
+
+    /// If the reply of this place is at hand, and neither an aggregate nor an error: moves on, also by `moved_on`, and then
+    /// runs `take` on it.
+    #[inline(always)]
+    pub(crate) fn take_scalar<R>(
+        &mut self,
+        place: u64,
+        moved_on: impl FnOnce(),
+        take: impl FnOnce(Frame<'_>) -> R,
+    ) -> Option<R> {
+        let engine = self.engine.get_mut();
+        if place != engine.head {
+            return None;
+        }
+        let Engine { input, head, next, .. } = engine;
+        let Ok(Peek::Scalar(frame, n)) = resp::peek(input.buf.get(input.start..input.end)?) else { return None };
+        if n > BACKLOG || matches!(frame, Frame::Error(_)) {
+            return None;
+        }
+        input.start += n;
+        *next += 1;
+        *head += 1;
+        moved_on();
+        Some(take(frame))
+    }
+
+    /// The same, given the bytes of the reply, and nothing else is to be moved on.
+    #[inline]
+    pub(crate) fn take_bytes(&mut self, place: u64, take: impl FnOnce(&[u8])) -> bool {
+        let engine = self.engine.get_mut();
+        if place != engine.head {
+            return false;
+        }
+        let n = match resp::peek(engine.input.bytes()) {
+            Ok(Peek::Scalar(frame, n)) if n <= BACKLOG && !matches!(frame, Frame::Error(_)) => n,
+            _ => return false,
+        };
+        take(&engine.input.bytes()[..n]);
+        engine.input.start += n;
+        engine.next += 1;
+        engine.head += 1;
+        true
+    }
+
+    /// Sends everything and waits until the reply of this place is whole. When the deadline passes, the place is as good as
+    /// before.
+    pub(crate) fn arrival(&mut self, place: u64, deadline: &mut Deadline) -> Waited<Arrival> {
+        let time = std::mem::replace(deadline, Deadline::new(None));
+        let mut time = Some(time);
+        let arrived = self.engine.get_mut().arrive(place, &mut time);
+        if let Some(time) = time {
+            *deadline = time;
+        }
+        arrived.map(Arrival)
+    }
+
+    /// Looks at a reply.
+    pub(crate) fn look<R>(&mut self, arrival: &Arrival, look: impl FnOnce(Option<Frame<'_>>, &[u8]) -> R) -> R {
+        let engine = self.engine.get_mut();
+        let bytes = match &arrival.0 {
+            Arrived::Head(n) => &engine.input.bytes()[..*n],
+            Arrived::Stored(frame) => frame,
+            Arrived::Answered(frame) => frame,
+        };
+        look(resp::frame(bytes), bytes)
+    }
+
+    /// Moves on behind a reply that has been looked at.
+    pub(crate) fn pass(&mut self, arrival: Arrival) {
+        if let Arrived::Head(n) = arrival.0 {
+            let engine = self.engine.get_mut();
+            engine.pass(n);
+            engine.input.give_back();
+        }
+    }
+
+    /// Whether the reply of this place can be taken without waiting. Sends what the socket takes, and reads what there is.
+    pub(crate) fn poll(&mut self, place: u64) -> bool {
+        self.engine.get_mut().is_ready(place)
+    }
+
+    /// Sends what the socket takes. What goes wrong is told when the replies are asked for.
+    pub(crate) fn push_out(&mut self) {
+        let engine = self.engine.get_mut();
+        if !engine.output.is_empty() && engine.is_up() {
+            let _ = engine.try_flush();
+        }
+    }
+
+    /// Sends everything that was gathered.
+    pub(crate) fn flush_within(&mut self, deadline: &mut Deadline) -> Result<()> {
+        self.engine.get_mut().flush(deadline)
+    }
+
+    /// How long a wait for this place may take.
+    pub(crate) fn allowance(&mut self, place: u64) -> Option<Duration> {
+        self.engine.get_mut().allowance(place)
+    }
+
+    /// Whether a wait for this place may never end, or is for a blocking command.
+    pub(crate) fn may_block(&mut self, place: u64) -> bool {
+        self.engine.get_mut().may_block(place)
+    }
+
+    /// Ends the connection; what is outstanding is lost.
+    pub(crate) fn break_off(&mut self, cause: Error) {
+        self.engine.get_mut().break_with(cause);
+    }
+
+    /// How many bytes have come so far.
+    pub(crate) fn bytes_read(&mut self) -> u64 {
+        self.engine.get_mut().stats.bytes_read
+    }
+
+    /// Whether nothing can be sent any more.
+    pub(crate) fn is_lost(&mut self) -> bool {
+        self.engine.get_mut().is_broken()
+    }
+}
+
+impl Engine {
+    /// Whether it is to be decided if what has been gathered goes out.
+    #[inline(always)]
+    fn must_look(&self, place: u64) -> bool {
+        self.output.len >= self.config.write_batch || place >= self.looks_again_at()
+    }
+}
