@@ -23,6 +23,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use redefer::cluster::{Cluster, ClusterReply};
 use redefer::prelude::*;
 use redefer::pubsub::{EventRef, Subscriber};
 use redefer::testing::Server;
@@ -48,9 +49,11 @@ struct Row {
     run: Run,
 }
 
+/// What is measured, on what.
 enum Run {
     Commands(fn(&Connection, usize) -> redefer::Result<()>),
     Messages(fn(&Subscriber, usize) -> redefer::Result<()>),
+    Routed(fn(&Cluster, usize) -> redefer::Result<()>),
 }
 
 const fn row(name: &'static str, window: usize, limit: u64, run: fn(&Connection, usize) -> redefer::Result<()>) -> Row {
@@ -59,6 +62,11 @@ const fn row(name: &'static str, window: usize, limit: u64, run: fn(&Connection,
 
 const fn messages(name: &'static str, window: usize, run: fn(&Subscriber, usize) -> redefer::Result<()>) -> Row {
     Row { name, window, limit: None, run: Run::Messages(run) }
+}
+
+/// A row on a cluster of three nodes.
+const fn routed(name: &'static str, window: usize, run: fn(&Cluster, usize) -> redefer::Result<()>) -> Row {
+    Row { name, window, limit: None, run: Run::Routed(run) }
 }
 
 const ROWS: &[Row] = &[
@@ -91,7 +99,53 @@ const ROWS: &[Row] = &[
     messages("message, next", 256, messages_owned),
     messages("message, next", 4096, messages_owned),
     messages("message, next, payload as String", 4096, messages_as_strings),
+    routed("SET on a cluster", 256, routed_set),
+    routed("SET on a cluster", 4096, routed_set),
+    routed("GET into String on a cluster", 256, routed_get),
+    routed("SET on a cluster, detached", 256, routed_set_detached),
+    routed("SET on a cluster, in reverse", 256, routed_set_in_reverse),
 ];
+
+/// Keys of different nodes, as long as the one of the other rows.
+const KEYS: [&str; 8] = [
+    "somemediumkey2",
+    "somemediumkey3",
+    "somemediumkey4",
+    "somemediumkey5",
+    "somemediumkey6",
+    "somemediumkey7",
+    "somemediumkey8",
+    "somemediumkey9",
+];
+
+#[inline(never)]
+fn routed_set(cluster: &Cluster, window: usize) -> redefer::Result<()> {
+    let handles: Vec<_> = (0..window).map(|n| cluster.set(black_box(KEYS[n % 8]), black_box(VALUE))).collect();
+    handles.into_iter().try_for_each(ClusterReply::wait)
+}
+
+#[inline(never)]
+fn routed_get(cluster: &Cluster, window: usize) -> redefer::Result<()> {
+    let handles: Vec<_> = (0..window).map(|n| cluster.get::<String>(black_box(KEYS[n % 8]))).collect();
+    for handle in handles {
+        black_box(handle.wait()?);
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn routed_set_detached(cluster: &Cluster, window: usize) -> redefer::Result<()> {
+    for n in 0..window {
+        cluster.set(black_box(KEYS[n % 8]), black_box(VALUE)).detach();
+    }
+    cluster.sync()
+}
+
+#[inline(never)]
+fn routed_set_in_reverse(cluster: &Cluster, window: usize) -> redefer::Result<()> {
+    let handles: Vec<_> = (0..window).map(|n| cluster.set(black_box(KEYS[n % 8]), black_box(VALUE))).collect();
+    handles.into_iter().rev().try_for_each(ClusterReply::wait)
+}
 
 fn wait_each<T: redefer::FromReply>(handles: &mut Vec<Reply<'_, T>>) -> redefer::Result<()> {
     for handle in handles.drain(..) {
@@ -253,10 +307,13 @@ fn measured(task: &str) -> Result<(), Failure> {
     let mut word = || words.next().ok_or("REDEFER_BENCH: row repetitions url");
     let (row, repetitions, url) = (word()?.parse::<usize>()?, word()?.parse::<usize>()?, word()?);
     let row = &ROWS[row];
-    let conn = Connection::open(url)?;
     match row.run {
-        Run::Commands(run) => (0..repetitions).try_for_each(|_| run(&conn, row.window))?,
+        Run::Commands(run) => {
+            let conn = Connection::open(url)?;
+            (0..repetitions).try_for_each(|_| run(&conn, row.window))?;
+        }
         Run::Messages(run) => {
+            let conn = Connection::open(url)?;
             let subscriber = Subscriber::open(url)?;
             subscriber.subscribe(CHANNEL).wait()?;
             // One command for all messages of a window, which weighs little beside them.
@@ -265,6 +322,10 @@ fn measured(task: &str) -> Result<(), Failure> {
                 conn.eval::<Option<i64>>(publish, CHANNEL, (row.window, VALUE)).wait()?;
                 run(&subscriber, row.window)?;
             }
+        }
+        Run::Routed(run) => {
+            let cluster = Cluster::open(url)?;
+            (0..repetitions).try_for_each(|_| run(&cluster, row.window))?;
         }
     }
     Ok(())
@@ -285,6 +346,9 @@ fn main() -> Result<ExitCode, Failure> {
         conn.hset(HASH, (format!("field{n}"), format!("{VALUE}{n}"))).wait()?;
     }
     conn.rpush(LIST, vec!["abcdefghijklmnopqrstuvwxyz"; ELEMENTS]).wait()?;
+    let nodes = redefer::testing::Cluster::builder().replicas(0).start()?;
+    let cluster = Cluster::open(nodes.urls())?;
+    KEYS.iter().try_for_each(|key| cluster.set(key, VALUE).wait())?;
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("callgrind");
     fs::create_dir_all(&dir)?;
 
@@ -303,8 +367,12 @@ fn main() -> Result<ExitCode, Failure> {
         let out = dir.join(format!("{index}.out"));
         let mut lowest = u64::MAX;
         for _ in 0..2 {
-            let short = instructions(index, few, &server.url(), &out)?;
-            let long = instructions(index, many, &server.url(), &out)?;
+            let url = match row.run {
+                Run::Routed(_) => nodes.node(0).url(),
+                _ => server.url(),
+            };
+            let short = instructions(index, few, &url, &out)?;
+            let long = instructions(index, many, &url, &out)?;
             lowest = lowest.min(long.saturating_sub(short) / commands);
         }
         let verdict = match row.limit {
