@@ -29,8 +29,9 @@
 //!
 //! "All" are `&`[`Connection`](crate::Connection), `&`[`Batch`](crate::Batch), `&`[`Transaction`](crate::Transaction),
 //! [`Idempotent`](crate::Idempotent), `&`[`Shared`](crate::Shared) and `&`[`SharedTransaction`](crate::SharedTransaction), and
-//! `&`[`Cluster`](crate::Cluster) with its transactions; the blocking ones are on a cluster as well. What has no method
-//! here is issued with [`Execute::command`].
+//! `&`[`Cluster`](crate::Cluster) with its transactions; also `&`[`Ring`](crate::Ring), for commands with keys, and with the feature
+//! `cache` `&Cached` and `OptedIn`. The blocking ones are on a cluster as well. What has no method here is issued with
+//! [`Execute::command`].
 //!
 //! # What is not here, and why
 //!
