@@ -84,3 +84,62 @@ pub trait Elements<T>: Iterator<Item = Result<T>> {
     /// Gives the handle up.
     fn detach(self);
 }
+
+/// Makes a handle of a type whose own methods do what the trait wants, and shows it by its name alone.
+macro_rules! handle_by_methods {
+    ($handle:ident) => {
+        impl<T: $crate::values::FromReply> $crate::execute::Handle<T> for $handle<'_, T> {
+            fn wait(self) -> $crate::error::Result<T> {
+                self.wait()
+            }
+            fn wait_timeout(
+                self,
+                time: ::std::time::Duration,
+            ) -> ::std::result::Result<T, $crate::error::WaitError<Self>> {
+                self.wait_timeout(time)
+            }
+            fn is_ready(&self) -> $crate::error::Result<bool> {
+                self.is_ready()
+            }
+            fn detach(self) {
+                self.detach()
+            }
+        }
+
+        impl<T> ::std::fmt::Debug for $handle<'_, T> {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.debug_struct(stringify!($handle)).finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+/// The same for the handle of a reply of many elements, which is an iterator that ends for good.
+macro_rules! elements_by_methods {
+    ($handle:ident) => {
+        impl<T: $crate::values::FromReply> ::std::iter::FusedIterator for $handle<'_, T> {}
+
+        impl<T: $crate::values::FromReply> $crate::execute::Elements<T> for $handle<'_, T> {
+            fn wait<C: FromIterator<T>>(self) -> $crate::error::Result<C> {
+                self.wait()
+            }
+            fn wait_as<V: $crate::values::FromReply>(self) -> $crate::error::Result<V> {
+                self.wait_as()
+            }
+            fn len(&mut self) -> $crate::error::Result<Option<usize>> {
+                self.len()
+            }
+            fn detach(self) {
+                self.detach()
+            }
+        }
+
+        impl<T> ::std::fmt::Debug for $handle<'_, T> {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.debug_struct(stringify!($handle)).finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+pub(crate) use {elements_by_methods, handle_by_methods};

@@ -10,7 +10,7 @@ use crate::args::{ArgWriter, Gathered, ToArg, ToArgs, cmd, gather};
 use crate::commands::ScriptingCommands;
 use crate::connection::Connection;
 use crate::error::{Error, Result, WaitError};
-use crate::execute::{Execute, Handle};
+use crate::execute::{Execute, handle_by_methods};
 use crate::reply::Reply;
 use crate::resp::encode;
 use crate::values::FromReply;
@@ -353,26 +353,7 @@ impl<T: FromReply> ScriptReply<'_, T> {
     }
 }
 
-impl<T: FromReply> Handle<T> for ScriptReply<'_, T> {
-    fn wait(self) -> Result<T> {
-        self.wait()
-    }
-    fn wait_timeout(self, time: Duration) -> Result<T, WaitError<Self>> {
-        self.wait_timeout(time)
-    }
-    fn is_ready(&self) -> Result<bool> {
-        self.is_ready()
-    }
-    fn detach(self) {
-        self.detach()
-    }
-}
-
-impl<T> fmt::Debug for ScriptReply<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScriptReply").finish_non_exhaustive()
-    }
-}
+handle_by_methods!(ScriptReply);
 
 #[cfg(test)]
 mod tests {

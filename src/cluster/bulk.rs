@@ -1,7 +1,5 @@
 //! A reply of many elements.
 
-use std::fmt;
-use std::iter::FusedIterator;
 use std::marker::PhantomData;
 
 use super::Cluster;
@@ -9,7 +7,7 @@ use super::reply::decode;
 use super::wait::Time;
 use crate::connection::{IN_USE, Stored};
 use crate::error::{Error, Result, ServerError, UnexpectedReply, WaitError};
-use crate::execute::Elements;
+use crate::execute::elements_by_methods;
 use crate::resp::{self, Frame};
 use crate::values::{FromReply, Layout};
 
@@ -162,31 +160,12 @@ impl<T: FromReply> Iterator for ClusterMultiBulk<'_, T> {
     }
 }
 
-impl<T: FromReply> FusedIterator for ClusterMultiBulk<'_, T> {}
-
-impl<T: FromReply> Elements<T> for ClusterMultiBulk<'_, T> {
-    fn wait<C: FromIterator<T>>(self) -> Result<C> {
-        self.wait()
-    }
-    fn wait_as<V: FromReply>(self) -> Result<V> {
-        self.wait_as()
-    }
-    fn len(&mut self) -> Result<Option<usize>> {
-        self.len()
-    }
-    fn detach(self) {}
-}
+elements_by_methods!(ClusterMultiBulk);
 
 impl<T> Drop for ClusterMultiBulk<'_, T> {
     fn drop(&mut self) {
         if let State::Unread = self.state {
             let _ = self.cluster.with(|core| core.detach(self.ticket));
         }
-    }
-}
-
-impl<T> fmt::Debug for ClusterMultiBulk<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClusterMultiBulk").finish_non_exhaustive()
     }
 }

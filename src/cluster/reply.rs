@@ -1,6 +1,5 @@
 //! Handles of replies that have not been read.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use super::Cluster;
 use super::wait::Time;
 use crate::connection::IN_USE;
 use crate::error::{Error, Result, ServerError, UnexpectedReply, WaitError};
-use crate::execute::Handle;
+use crate::execute::handle_by_methods;
 use crate::resp::{self, Frame};
 use crate::values::FromReply;
 
@@ -126,26 +125,7 @@ macro_rules! handle {
             }
         }
 
-        impl<T: FromReply> Handle<T> for $handle<'_, T> {
-            fn wait(self) -> Result<T> {
-                self.wait()
-            }
-            fn wait_timeout(self, time: Duration) -> Result<T, WaitError<Self>> {
-                self.wait_timeout(time)
-            }
-            fn is_ready(&self) -> Result<bool> {
-                self.is_ready()
-            }
-            fn detach(self) {
-                self.detach()
-            }
-        }
-
-        impl<T> fmt::Debug for $handle<'_, T> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($handle)).finish_non_exhaustive()
-            }
-        }
+        handle_by_methods!($handle);
     };
 }
 

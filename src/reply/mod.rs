@@ -2,7 +2,6 @@
 
 mod multi_bulk;
 
-use std::fmt;
 use std::io::{Read, Write};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -13,7 +12,7 @@ pub use multi_bulk::MultiBulk;
 use crate::args::{Arguments, Command, ToArg, ToArgs};
 use crate::connection::{Connection, Fed};
 use crate::error::{Result, WaitError};
-use crate::execute::{Execute, Handle};
+use crate::execute::{Execute, handle_by_methods};
 use crate::values::FromReply;
 
 /// The handle of one reply of a [`Connection`] that has not been read yet: sixteen bytes.
@@ -159,26 +158,7 @@ macro_rules! handle {
             }
         }
 
-        impl<T: FromReply> Handle<T> for $handle<'_, T> {
-            fn wait(self) -> Result<T> {
-                self.wait()
-            }
-            fn wait_timeout(self, time: Duration) -> Result<T, WaitError<Self>> {
-                self.wait_timeout(time)
-            }
-            fn is_ready(&self) -> Result<bool> {
-                self.is_ready()
-            }
-            fn detach(self) {
-                self.detach()
-            }
-        }
-
-        impl<T> fmt::Debug for $handle<'_, T> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($handle)).finish_non_exhaustive()
-            }
-        }
+        handle_by_methods!($handle);
     };
 }
 

@@ -1,12 +1,10 @@
 //! A reply of many elements, read as they are asked for.
 
-use std::fmt;
-use std::iter::FusedIterator;
 use std::marker::PhantomData;
 
 use crate::connection::{Begun, Connection, Deadline, Rest};
 use crate::error::{Error, Result, UnexpectedReply};
-use crate::execute::Elements;
+use crate::execute::elements_by_methods;
 use crate::resp::{self, Frame};
 use crate::values::{FromReply, Layout};
 
@@ -472,22 +470,7 @@ impl<T: FromReply> Iterator for MultiBulk<'_, T> {
     }
 }
 
-impl<T: FromReply> FusedIterator for MultiBulk<'_, T> {}
-
-impl<T: FromReply> Elements<T> for MultiBulk<'_, T> {
-    fn wait<C: FromIterator<T>>(self) -> Result<C> {
-        self.wait()
-    }
-    fn wait_as<V: FromReply>(self) -> Result<V> {
-        self.wait_as()
-    }
-    fn len(&mut self) -> Result<Option<usize>> {
-        self.len()
-    }
-    fn detach(self) {
-        self.detach()
-    }
-}
+elements_by_methods!(MultiBulk);
 
 impl<T> Drop for MultiBulk<'_, T> {
     fn drop(&mut self) {
@@ -496,11 +479,5 @@ impl<T> Drop for MultiBulk<'_, T> {
             State::Begun { .. } => self.conn.leave_elements(self.place),
             State::Nil | State::Done => {}
         }
-    }
-}
-
-impl<T> fmt::Debug for MultiBulk<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MultiBulk").finish_non_exhaustive()
     }
 }

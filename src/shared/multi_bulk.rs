@@ -1,14 +1,12 @@
 //! A reply of many elements on a connection that threads share: taken out of it whole, then read.
 
-use std::fmt;
-use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::mem;
 
 use super::Shared;
 use crate::connection::{Stored, decode_whole};
 use crate::error::{Error, Result, UnexpectedReply};
-use crate::execute::Elements;
+use crate::execute::elements_by_methods;
 use crate::resp::{self, Frame};
 use crate::values::{FromReply, Layout};
 
@@ -186,33 +184,12 @@ impl<T: FromReply> Iterator for SharedMultiBulk<'_, T> {
     }
 }
 
-impl<T: FromReply> FusedIterator for SharedMultiBulk<'_, T> {}
-
-impl<T: FromReply> Elements<T> for SharedMultiBulk<'_, T> {
-    fn wait<C: FromIterator<T>>(self) -> Result<C> {
-        self.wait()
-    }
-    fn wait_as<V: FromReply>(self) -> Result<V> {
-        self.wait_as()
-    }
-    fn len(&mut self) -> Result<Option<usize>> {
-        self.len()
-    }
-    fn detach(self) {
-        self.detach()
-    }
-}
+elements_by_methods!(SharedMultiBulk);
 
 impl<T> Drop for SharedMultiBulk<'_, T> {
     fn drop(&mut self) {
         if let State::Unread(place) = self.state {
             self.shared.detach(place);
         }
-    }
-}
-
-impl<T> fmt::Debug for SharedMultiBulk<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedMultiBulk").finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! Handles of replies on a connection that threads share.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use std::time::Duration;
 use super::Shared;
 use crate::connection::decode_whole;
 use crate::error::{Result, WaitError};
-use crate::execute::Handle;
+use crate::execute::handle_by_methods;
 use crate::values::FromReply;
 
 /// The handle of one reply of a [`Shared`] that has not been read yet. It can be sent to another thread.
@@ -114,26 +113,7 @@ macro_rules! handle {
             }
         }
 
-        impl<T: FromReply> Handle<T> for $handle<'_, T> {
-            fn wait(self) -> Result<T> {
-                self.wait()
-            }
-            fn wait_timeout(self, time: Duration) -> Result<T, WaitError<Self>> {
-                self.wait_timeout(time)
-            }
-            fn is_ready(&self) -> Result<bool> {
-                self.is_ready()
-            }
-            fn detach(self) {
-                self.detach()
-            }
-        }
-
-        impl<T> fmt::Debug for $handle<'_, T> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($handle)).finish_non_exhaustive()
-            }
-        }
+        handle_by_methods!($handle);
     };
 }
 
