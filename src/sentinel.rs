@@ -295,7 +295,7 @@ impl SentinelEvents {
     ///
     /// # Errors
     ///
-    /// When no sentinel can be connected to any more.
+    /// When no sentinel could be connected to; the next call tries again.
     pub fn next_timeout(&self, time: Duration) -> Result<Option<SentinelEvent>> {
         self.report(|subscriber| subscriber.next_timeout(time))
     }
@@ -318,8 +318,8 @@ impl SentinelEvents {
     }
 }
 
-/// Waits without end; ends when it was [stopped](SubscriberHandle::stop). An error when no sentinel can be connected to any
-/// more.
+/// Waits without end; ends when it was [stopped](SubscriberHandle::stop). An error when no sentinel could be connected to; the next
+/// call tries again.
 impl Iterator for SentinelEvents {
     type Item = Result<SentinelEvent>;
 
