@@ -366,3 +366,33 @@ fn elements_of_every_shape_are_taken_out_whole() -> Result<()> {
     peer.finish();
     Ok(())
 }
+
+#[test]
+fn the_drop_of_a_handle_that_was_waited_for_in_vain_does_not_wait_again() -> Result<()> {
+    let ((push, pushed), (told, tell)) = (gate(), gate());
+    let (answer, answered) = gate();
+    let peer = Scripted::unix(move |peer| {
+        peer.handshake()?;
+        peer.expect(["GET", "k"])?;
+        pushed.wait();
+        peer.send(">1\r\n+news\r\n")?;
+        told.open();
+        answered.wait();
+        peer.send(bulk("v"))?;
+        peer.read_to_end().map(drop)
+    });
+    // Far longer than the test may take.
+    let shared = Shared::open(config(&peer)?.timeout(Duration::from_secs(600)))?;
+    let Err(WaitError::Timeout(handle)) = shared.get::<String>("k").wait_timeout(Duration::from_millis(1)) else {
+        panic!("nobody has answered")
+    };
+    // The server is not silent any more.
+    push.open();
+    tell.wait();
+    assert!(!handle.is_ready()?);
+    assert_eq!(shared.stats().pushes, 1);
+    drop(handle);
+    assert_eq!(shared.outstanding(), 1);
+    answer.open();
+    shared.sync()
+}

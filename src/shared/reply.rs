@@ -32,12 +32,15 @@ use crate::values::FromReply;
 ///
 /// Like that of a [`Reply`](crate::Reply): sends what has to be sent and waits until the reply has been read, for at most
 /// [`Config::timeout`](crate::Config::timeout); an error goes to the account, which [`Shared::sync`] hands out. It does not wait
-/// while the server is silent after a timeout, and while the thread is panicking. A handle that is forgotten costs its own
-/// stored reply, for as long as the connection lives, and nothing else.
+/// while the server is silent after a timeout, while the thread is panicking, and when a
+/// [`wait_timeout`](SharedReply::wait_timeout) for it was in vain before: so `wait_timeout(time)?` takes no longer. A handle that is
+/// forgotten costs its own stored reply, for as long as the connection lives, and nothing else.
 #[must_use = "dropping a reply waits for it; use `wait` to get it, or `detach` to give it up"]
 pub struct SharedReply<'c, T> {
     shared: &'c Shared,
     place: u64,
+    /// A wait for it has ended without it.
+    late: bool,
     value: PhantomData<fn() -> T>,
 }
 
@@ -53,6 +56,7 @@ pub struct SharedReply<'c, T> {
 pub struct SharedQueued<'c, T> {
     shared: &'c Shared,
     place: u64,
+    late: bool,
     value: PhantomData<fn() -> T>,
 }
 
@@ -61,7 +65,7 @@ macro_rules! handle {
         impl<'c, T: FromReply> $handle<'c, T> {
             #[inline]
             pub(super) fn new(shared: &'c Shared, place: u64) -> Self {
-                $handle { shared, place, value: PhantomData }
+                $handle { shared, place, late: false, value: PhantomData }
             }
 
             /// Waits for the reply and takes it, for at most [`Config::timeout`](crate::Config::timeout). Sends what has been
@@ -90,7 +94,11 @@ macro_rules! handle {
                 let handle = ManuallyDrop::new(self);
                 match handle.shared.fetch_within(handle.place, time) {
                     Ok(frame) => decode_whole(&frame).map_err(WaitError::Failed),
-                    Err(WaitError::Timeout(())) => Err(WaitError::Timeout(ManuallyDrop::into_inner(handle))),
+                    Err(WaitError::Timeout(())) => {
+                        let mut handle = ManuallyDrop::into_inner(handle);
+                        handle.late = true;
+                        Err(WaitError::Timeout(handle))
+                    }
                     Err(WaitError::Failed(error)) => Err(WaitError::Failed(error)),
                 }
             }
@@ -122,7 +130,12 @@ handle!(SharedQueued);
 
 impl<T> Drop for SharedReply<'_, T> {
     fn drop(&mut self) {
-        self.shared.drop_reply(self.place);
+        if self.late {
+            // Whoever had so little time then has no more of it now.
+            self.shared.detach(self.place);
+        } else {
+            self.shared.drop_reply(self.place);
+        }
     }
 }
 
