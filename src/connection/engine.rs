@@ -280,6 +280,8 @@ impl Engine {
         let full = self.issued - self.next + places > cap;
         if !self.is_up() {
             let much = self.output.pending().len() >= self.config.write_batch;
+            // What is larger than the queue is taken in whole when nothing else is there.
+            let full = full && self.issued > self.next;
             if matches!(self.link, Link::Down(_)) && !full && !much {
                 // Whoever waits will dial; until then commands gather.
                 return Ok(());

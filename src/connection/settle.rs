@@ -214,6 +214,16 @@ impl Engine {
         Ok(())
     }
 
+    /// Settles what a write has taken in, and says whether there is anything to look at: a reply, or the end of the connection.
+    pub(super) fn settle_at_hand(&mut self) -> bool {
+        let next = self.next;
+        if !self.away && self.input.len() > 0 {
+            // What it finds out it tells the handles.
+            let _ = self.settle_whole();
+        }
+        self.next != next || !self.is_up()
+    }
+
     /// Reads and settles everything before this place.
     pub(super) fn settle_until(&mut self, place: u64, deadline: &mut Deadline) -> Result<()> {
         while self.next < place {

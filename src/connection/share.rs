@@ -323,6 +323,9 @@ impl Share {
                 })
             });
         }
+        if engine.settle_at_hand() {
+            return Ok(Outing(Way::None));
+        }
         let left = deadline.left().inspect_err(|_| engine.silent = true)?;
         engine.stats.round_trips += u64::from(std::mem::take(&mut engine.wrote));
         engine.stats.largest_queue = engine.stats.largest_queue.max(engine.issued - engine.next);
@@ -347,7 +350,8 @@ impl Share {
         Ok(Outing(Way::Read { socket: engine.stream.socket(), input }))
     }
 
-    /// How to wait until the socket takes more, while another thread reads.
+    /// How to wait until the socket takes more, while another thread reads. That one may leave, so this ends as well when there
+    /// is something to read.
     pub(crate) fn leave_to_write(&mut self, deadline: &mut Deadline) -> Result<Outing> {
         let engine = self.engine();
         let time = deadline.left()?;
@@ -428,6 +432,7 @@ impl Share {
         if engine.away || !engine.is_up() {
             return;
         }
+        engine.settle_at_hand();
         for _ in 0..READS {
             engine.input.make_room(usize::MAX);
             if !matches!(engine.read_now(), Ok(true)) || engine.settle_whole().is_err() || engine.input.len() > BACKLOG

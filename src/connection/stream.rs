@@ -217,8 +217,8 @@ pub(super) fn receive(socket: &Socket, buf: &mut [u8]) -> io::Result<Option<usiz
     }
 }
 
-/// Waits at most this long until the socket can be read from, if that is of interest, or written to, likewise. May return
-/// early.
+/// Waits at most this long until the socket can be read from, or written to if that is of interest. `reading`: no other thread
+/// reads. May return early.
 pub(super) fn await_socket(socket: &Socket, reading: bool, writing: bool, time: Option<Duration>) -> io::Result<()> {
     platform::await_socket(socket, reading, writing, time)
 }
@@ -360,14 +360,8 @@ mod platform {
         }
     }
 
-    pub(super) fn await_socket(
-        socket: &Socket,
-        reading: bool,
-        writing: bool,
-        time: Option<Duration>,
-    ) -> io::Result<()> {
-        let mut flags = PollFlags::empty();
-        flags.set(PollFlags::IN, reading);
+    pub(super) fn await_socket(socket: &Socket, _: bool, writing: bool, time: Option<Duration>) -> io::Result<()> {
+        let mut flags = PollFlags::IN;
         flags.set(PollFlags::OUT, writing);
         let time = time.and_then(|time| Timespec::try_from(time).ok());
         match poll(&mut [PollFd::new(socket, flags)], time.as_ref()) {
