@@ -704,6 +704,31 @@ fn credentials_that_panic_harm_no_other() -> Result<()> {
 }
 
 #[test]
+fn credentials_are_refused_to_wait_for_the_connection_that_they_are_for() -> Result<()> {
+    let server = support::server();
+    let witness = support::open(&server);
+    let own = std::sync::Arc::new(std::sync::OnceLock::<Shared>::new());
+    let theirs = own.clone();
+    let (tell, told) = std::sync::mpsc::channel();
+    // Far longer than the test may take.
+    let time = Duration::from_secs(600);
+    let config = support::config(&server).timeout(time).reconnect(Reconnect::backoff()).credentials(move || {
+        if let Some(shared) = theirs.get() {
+            let _ = tell.send((shared.get::<String>("password").wait(), shared.sync(), shared.flush()));
+        }
+        // A user without a password is let in with any.
+        Ok(redefer::Credentials::new("default", "any"))
+    });
+    let shared = own.get_or_init(|| Shared::open(config).expect("a server")).clone();
+    kill_all(&witness)?;
+    let asks = shared.clone();
+    support::within(Duration::from_secs(20), move || while asks.ping().wait().is_err() {});
+    let heard = told.recv().expect("it was asked again");
+    assert!(matches!(heard, (Err(Error::Refused(_)), Err(Error::Refused(_)), Err(Error::Refused(_)))), "{heard:?}");
+    shared.ping().wait()
+}
+
+#[test]
 fn a_generic_program_runs_on_it() -> Result<()> {
     fn visit<C: StringCommands>(on: C) -> C::Reply<i64> {
         on.incr("visits")

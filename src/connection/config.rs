@@ -479,7 +479,8 @@ impl Config {
     ///
     /// It comes before [`user`](Config::user) and [`password`](Config::password). Its error is that of the attempt, and
     /// the time it takes is not part of [`connect_timeout`](Config::connect_timeout). After a successful AUTH on the
-    /// connection, that user and password are used for it from then on.
+    /// connection, that user and password are used for it from then on. It may not use the connection that it is asked
+    /// for: to wait for that is [`Error::Refused`](crate::Error::Refused).
     ///
     /// ```
     /// use redefer::{Config, Credentials};

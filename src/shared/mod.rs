@@ -258,7 +258,11 @@ impl Shared {
         };
         match visit.wait(Want::Reply(place), &mut deadline) {
             Ok(outcome) => outcome.map_err(WaitError::Failed),
-            Err(_) => Err(WaitError::Timeout(())),
+            Err(Error::Timeout) => Err(WaitError::Timeout(())),
+            Err(refused) => {
+                visit.wire().detach(place);
+                Err(WaitError::Failed(refused))
+            }
         }
     }
 

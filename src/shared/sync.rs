@@ -2,6 +2,7 @@
 
 #[cfg(not(all(loom, test)))]
 mod plain {
+    use std::cell::Cell;
     pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
     use std::thread::Thread;
     use std::time::{Duration, Instant};
@@ -27,6 +28,29 @@ mod plain {
         pub(crate) fn unpark(&self) {
             self.0.unpark();
         }
+    }
+
+    thread_local! {
+        /// The table for which this thread does something without the lock.
+        static ERRAND: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Runs what a thread does for all at this table.
+    pub(crate) fn on_errand<R>(table: usize, run: impl FnOnce() -> R) -> R {
+        /// Also when it panics.
+        struct Before(usize);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                ERRAND.set(self.0);
+            }
+        }
+        let _before = Before(ERRAND.replace(table));
+        run()
+    }
+
+    /// Whether this thread has come back to the table from inside of what it does for all.
+    pub(crate) fn is_on_errand(table: usize) -> bool {
+        ERRAND.get() == table
     }
 
     /// Lets other threads run, and says for how long.
@@ -68,6 +92,15 @@ mod plain {
             *super::lock(&self.token) = true;
             self.there.notify_one();
         }
+    }
+
+    /// Nothing of the model comes back to the table from there.
+    pub(crate) fn on_errand<R>(_: usize, run: impl FnOnce() -> R) -> R {
+        run()
+    }
+
+    pub(crate) fn is_on_errand(_: usize) -> bool {
+        false
     }
 
     /// There is no clock.

@@ -14,12 +14,15 @@
 use std::collections::VecDeque;
 
 use super::pace::Pace;
-use super::sync::{Arc, Mutex, MutexGuard, Sleeper, give_way, lock};
+use super::sync::{Arc, Mutex, MutexGuard, Sleeper, give_way, is_on_errand, lock, on_errand};
 use crate::connection::{Deadline, Want};
 use crate::error::{Error, Result};
 
 /// How often a thread yields at most: once before it writes, then for its reply.
 const YIELDS: u32 = 2;
+
+const ITSELF: &str =
+    "the connection is being made by what called this: a function that is asked for credentials may not wait for it";
 
 /// What is known of something that is wanted.
 pub(super) enum Look<R> {
@@ -242,7 +245,13 @@ impl<W: Wire> Visit<'_, W> {
         }
     }
 
-    /// Waits for something. [`Error::Timeout`]: for longer than the deadline.
+    /// By which a thread knows the table again.
+    fn number(&self) -> usize {
+        std::ptr::from_ref(self.table).addr()
+    }
+
+    /// Waits for something. [`Error::Timeout`]: for longer than the deadline. [`Error::Refused`]: for what this very thread was
+    /// about to bring, further up the stack.
     pub(super) fn wait(&mut self, want: Want, deadline: &mut Deadline) -> Result<W::Reply> {
         let state = self.state();
         if let Look::Here(reply) = state.wire.look(want) {
@@ -289,6 +298,9 @@ impl<W: Wire> Visit<'_, W> {
                     self.go(Errand::Write, deadline)?;
                     continue;
                 }
+            }
+            if self.state().reading && is_on_errand(self.number()) {
+                return Err(Error::Refused(ITSELF));
             }
             if !self.state().reading {
                 self.go(Errand::Read, deadline)?;
@@ -337,7 +349,7 @@ impl<W: Wire> Visit<'_, W> {
             self.away = true;
         }
         self.unlock();
-        let back = W::go(outing);
+        let back = on_errand(self.number(), || W::go(outing));
         self.returned();
         let outcome = self.state().wire.back(back, deadline);
         self.serve();
