@@ -137,3 +137,33 @@ fn a_large_transaction_does_not_dial_under_the_lock() -> Result<()> {
     peer.finish();
     Ok(())
 }
+
+/// What has been answered does not count against the bytes that may be outstanding, whoever has written it.
+#[test]
+fn bytes_that_are_answered_make_room() -> Result<()> {
+    const ROUNDS: usize = 100;
+    for when in [SendWhen::Eager, SendWhen::Adaptive, SendWhen::Gathering] {
+        let peer = Scripted::start(move |peer| {
+            peer.handshake()?;
+            for _ in 0..ROUNDS {
+                let command = peer.read_command()?;
+                peer.send(bulk(&command[1]))?;
+            }
+            // The second one does not wait for the reply of the first.
+            for command in peer.read_commands(2)? {
+                peer.send(bulk(&command[1]))?;
+            }
+            Ok(())
+        });
+        let shared = Shared::open(config(&peer)?.max_outstanding_bytes(1000).send_when(when))?;
+        for round in 0..ROUNDS {
+            assert_eq!(shared.echo::<usize>(round).wait()?, round);
+        }
+        let first = shared.echo::<String>("first");
+        let second = shared.echo::<String>("second");
+        assert_eq!((first.wait()?, second.wait()?), ("first".to_owned(), "second".to_owned()));
+        drop(shared);
+        peer.finish();
+    }
+    Ok(())
+}

@@ -47,7 +47,7 @@ pub(crate) enum Look {
 /// A connection, and how many bytes of commands it has that are not answered.
 pub(crate) struct Share {
     conn: Connection,
-    /// The place behind the last command of a write, and how many bytes had been written by then.
+    /// A place, and how many bytes the commands before it have.
     writes: VecDeque<(u64, u64)>,
     /// How many bytes belong to commands that have been answered.
     answered: u64,
@@ -149,15 +149,19 @@ impl Share {
         engine.stats.bytes_written + (engine.output.len - engine.output.written) as u64
     }
 
-    /// Notes that everything has been written.
+    /// Notes how much has been written, by whatever way.
     fn note_written(&mut self) {
         let engine = self.engine();
-        let (place, bytes) = (engine.flushed, engine.stats.bytes_written);
-        self.writes.push_back((place, bytes));
+        // What is in the write buffer begins with the command of this place.
+        let (place, bytes) = (engine.flushed, engine.stats.bytes_written.saturating_sub(engine.output.written as u64));
+        if self.writes.back().is_none_or(|write| write.0 < place) {
+            self.writes.push_back((place, bytes));
+        }
     }
 
     /// Notes what has been answered.
     fn note_answered(&mut self) {
+        self.note_written();
         let next = self.engine().next;
         while let Some((_, bytes)) = self.writes.front().copied().filter(|write| write.0 <= next) {
             self.answered = bytes;
