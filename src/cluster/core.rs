@@ -294,9 +294,10 @@ impl Core {
             if let Some(node) = self.nodes.get_mut(usize::from(n))
                 && node.entries.len() < self.config.base.max_outstanding
                 && let Some(conn) = &mut node.conn
+                && let Ok(len) = u32::try_from(bytes.len())
                 && let Ok(place) = conn.send(bytes, block)
             {
-                let entry = Entry { origin: ITSELF, len: bytes.len() as u32, slot, flags };
+                let entry = Entry { origin: ITSELF, len, slot, flags };
                 let place = node.sent(place, entry, bytes);
                 self.outstanding[usize::from(slot)] += 1;
                 return sent(n, place);
@@ -309,7 +310,7 @@ impl Core {
     #[inline(never)]
     fn issue_slowly(&mut self, slot: u16, bytes: &[u8], flags: u8, block: Option<Block>) -> u64 {
         if u32::try_from(bytes.len()).is_err() {
-            return self.born_failed(Error::Argument("a command is longer than 4 GiB"));
+            return self.born_failed(TOO_LONG);
         }
         if let Err(error) = self.make_room() {
             return self.born_failed(error);
@@ -336,8 +337,11 @@ impl Core {
         if let Err(error) = self.connect(n) {
             return self.not_sent(n, slot, bytes, flags, error);
         }
-        if let Err(error) = self.drain(n) {
-            return self.born_failed(error);
+        match self.drain(n) {
+            Ok(()) => {}
+            Err(Error::Timeout) => return self.born_failed(Error::Timeout),
+            // The connection broke meanwhile, and there is no other one.
+            Err(error) => return self.not_sent(n, slot, bytes, flags, error),
         }
         if slot != NO_SLOT && self.troubles.contains_key(&slot) {
             // Found out while draining.
@@ -507,5 +511,7 @@ impl Moved {
     }
 }
 
+/// The books count the bytes of a command in 32 bits.
+pub(super) const TOO_LONG: Error = Error::Argument("a command is longer than 4 GiB");
 /// Why a command waits whose slot belongs to nobody, as far as is known.
 pub(super) const NO_OWNER: Error = Error::Refused("no node that can be reached has the slot");

@@ -49,7 +49,13 @@ const SCANS: &str = "a cursor belongs to one node: use Cluster::scan";
 pub(super) fn kind(name: &[u8], word: Option<&[u8]>) -> Option<Kind> {
     use Merge::{And, Concat, First, Least, Sum, SumByName, Union};
     let kind = match (name, word.unwrap_or_default()) {
-        (_, b"HELP") => Kind::Any,
+        // Of other commands it may be a key, or a pattern.
+        (
+            b"ACL" | b"CLIENT" | b"CLUSTER" | b"COMMAND" | b"COMMANDLOG" | b"CONFIG" | b"DEBUG" | b"FUNCTION"
+            | b"LATENCY" | b"MEMORY" | b"MODULE" | b"OBJECT" | b"PUBSUB" | b"SCRIPT" | b"SLOWLOG" | b"XGROUP"
+            | b"XINFO",
+            b"HELP",
+        ) => Kind::Any,
         (b"PING" | b"ECHO" | b"TIME" | b"LOLWUT" | b"INFO" | b"COMMAND" | b"RANDOMKEY" | b"PUBLISH" | b"ROLE", _) => {
             Kind::Any
         }
@@ -73,7 +79,8 @@ pub(super) fn kind(name: &[u8], word: Option<&[u8]>) -> Option<Kind> {
         (b"ACL", b"LOG") => Kind::Refused(OF_NODE),
         (b"ACL" | b"MODULE", _) => Kind::Any,
         (b"SLOWLOG" | b"COMMANDLOG", b"LEN") => Kind::Members(Sum),
-        (b"SLOWLOG" | b"COMMANDLOG" | b"LATENCY", b"RESET") => Kind::Members(First),
+        (b"SLOWLOG" | b"COMMANDLOG", b"RESET") => Kind::Members(First),
+        (b"LATENCY", b"RESET") => Kind::Members(Sum),
 
         (b"PUBSUB", b"CHANNELS" | b"SHARDCHANNELS") => Kind::Members(Union),
         (b"PUBSUB", b"NUMPAT") => Kind::Members(Sum),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::core::{At, Core, NO_OWNER, NO_SLOT, NOWHERE, Parked};
+use super::core::{At, Core, NO_OWNER, NO_SLOT, NOWHERE, Parked, TOO_LONG};
 use super::node::{Entry, flag};
 use crate::connection::{Effect, Encoded, is_hopeless};
 use crate::error::{Error, Result};
@@ -166,6 +166,9 @@ impl Core {
             }
             Err(error) if error.is_connection_lost() => {
                 self.bury(n);
+                if parked.flags & flag::FIXED != 0 {
+                    return self.give_up(parked.ticket, error);
+                }
                 parked.cause = Some(error);
                 parked.target = None;
                 Attempt::NotYet(parked, now)
@@ -227,6 +230,16 @@ impl Core {
     pub(super) fn issue_block(&mut self, slot: u16, bytes: Vec<u8>, size: u32) -> u64 {
         if let Err(error) = self.make_room() {
             return self.born_failed(error);
+        }
+        if u32::try_from(bytes.len()).is_err() {
+            return self.born_failed(TOO_LONG);
+        }
+        let n = self.slots[usize::from(slot)];
+        if n != NOWHERE && !self.troubles.contains_key(&slot) {
+            // Whatever else it is, the transaction meets with it when it is sent.
+            if let Err(Error::Timeout) = self.drain(n) {
+                return self.born_failed(Error::Timeout);
+            }
         }
         // Also when nothing is in its way: so there is one way to send it.
         let alone = !self.troubles.contains_key(&slot);

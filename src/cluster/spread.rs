@@ -89,6 +89,10 @@ impl Core {
         let mut arguments = encode::arguments(bytes);
         let Some(name) = arguments.next() else { return self.born_failed(Error::Refused(GONE)) };
         let arguments: Vec<&[u8]> = arguments.collect();
+        if !arguments.len().is_multiple_of(divided.width) {
+            // A server would refuse the whole.
+            return self.born_failed(Error::Argument("each key of MSET needs a value"));
+        }
         let mut by_slot: BTreeMap<u16, (Vec<&[u8]>, Vec<usize>)> = BTreeMap::new();
         for (place, group) in arguments.chunks(divided.width).enumerate() {
             let (part, places) = by_slot.entry(slot_of(group[0])).or_insert_with(|| (vec![name], Vec::new()));
@@ -177,7 +181,7 @@ impl How {
         let numbers = || frames.iter().map(number).collect::<Option<Vec<i64>>>();
         match merge {
             Merge::First => Some(all.first()?.to_vec()),
-            Merge::Sum => Some(integer(numbers()?.into_iter().sum())),
+            Merge::Sum => Some(integer(numbers()?.into_iter().try_fold(0, i64::checked_add)?)),
             Merge::Least => Some(integer(numbers()?.into_iter().min()?)),
             Merge::Concat => {
                 let lists = frames.iter().map(Frame::as_elements).collect::<Option<Vec<_>>>()?;
@@ -205,7 +209,7 @@ impl How {
                     while let Some(name) = elements.next() {
                         let (name, count) = (name.as_bytes()?, number(&elements.next()?)?);
                         match sums.iter_mut().find(|sum| sum.0 == name) {
-                            Some(sum) => sum.1 += count,
+                            Some(sum) => sum.1 = sum.1.checked_add(count)?,
                             None => sums.push((name, count)),
                         }
                     }

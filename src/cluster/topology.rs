@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use super::core::{Core, NOWHERE};
 use super::redirect::Address;
 use super::slot::SLOTS;
-use crate::commands::{ClusterCommands, ClusterEndpoint, ClusterShard, ClusterSlots};
+use crate::commands::{ClusterEndpoint, ClusterShard, ClusterSlots};
 use crate::connection::{Config, Connection, Endpoint};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, WaitError};
+use crate::reply::Reply;
+use crate::values::FromReply;
 
 /// The shortest time between two looks.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -19,18 +21,21 @@ const INTERVAL: Duration = Duration::from_millis(50);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 /// How long one node may take to answer.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// The least time that a look is given, also where less is left to whoever waits: those who always wait for a moment are to
+/// learn where their slots are, too.
+const LEAST: Duration = Duration::from_millis(20);
 /// How long a look may take over all nodes.
 const BUDGET: Duration = Duration::from_secs(2);
 
 impl Core {
     /// Looks at the topology if it has proved wrong, and not too soon after the last time. Takes no longer than what is `left` to
-    /// whoever waits; `None` is for ever.
+    /// whoever waits, or [`LEAST`]; `None` is for ever.
     pub(super) fn refresh_if_due(&mut self, left: Option<Duration>) {
         if self.stale {
             let interval = INTERVAL.saturating_mul(1 << self.refresh_failures.min(6)).min(LONGEST_INTERVAL);
             if self.refreshed.is_none_or(|last| last.elapsed() >= interval) {
                 // Whatever is the matter, commands tell it that meet with it.
-                let left = left.unwrap_or(BUDGET);
+                let left = left.unwrap_or(BUDGET).max(LEAST);
                 let _ = self.refresh(PATIENCE.min(self.config.base.connect_timeout).min(left), BUDGET.min(left));
             }
         }
@@ -55,35 +60,40 @@ impl Core {
     fn ask_around(&mut self, patience: Duration, until: Instant) -> Result<()> {
         let mut first_error = None;
         if let Some((address, conn)) = self.control.take() {
-            match ask(&conn).and_then(|answer| self.apply(&address, &answer)) {
-                Ok(()) => {
-                    self.control = Some((address, conn));
-                    return Ok(());
-                }
+            match self.learn_from(&address, conn, Instant::now() + patience) {
+                Ok(()) => return Ok(()),
                 Err(error) => first_error = Some(error),
             }
         }
+        // What is known by name is asked on the same connection later.
+        let usual = self.config.base.connect_timeout;
         for config in self.candidates() {
-            let config =
-                config.connect_timeout(patience).timeout(patience).reconnect(crate::connection::Reconnect::never());
-            let address = address_of(&config);
-            let asked = Connection::open(config).and_then(|conn| {
-                let answer = ask(&conn)?;
-                self.apply(&address, &answer)?;
-                Ok(conn)
-            });
-            match asked {
-                Ok(conn) => {
-                    self.control = Some((address, conn));
-                    return Ok(());
-                }
-                Err(error) => first_error = first_error.or(Some(error)),
-            }
-            if Instant::now() >= until {
+            let now = Instant::now();
+            let patience = patience.min(until.saturating_duration_since(now));
+            if patience.is_zero() {
                 break;
+            }
+            let config =
+                config.connect_timeout(patience).timeout(usual).reconnect(crate::connection::Reconnect::never());
+            let address = address_of(&config);
+            let asked = Connection::open(config).and_then(|conn| self.learn_from(&address, conn, now + patience));
+            match asked {
+                Ok(()) => return Ok(()),
+                Err(error) => first_error = first_error.or(Some(error)),
             }
         }
         Err(first_error.unwrap_or_else(|| Error::Config("no node to ask".to_owned())))
+    }
+
+    /// Asks a node, and keeps the connection to it if its answer is of use.
+    fn learn_from(&mut self, address: &Address, mut conn: Connection, until: Instant) -> Result<()> {
+        let learned = ask(&conn, until).and_then(|answer| self.apply(address, &answer));
+        match &learned {
+            Ok(()) => self.control = Some((address.clone(), conn)),
+            // Or its end would be waited for.
+            Err(error) => conn.break_off(error.clone()),
+        }
+        learned
     }
 
     /// Those to be asked, those first that are likely to answer.
@@ -94,13 +104,30 @@ impl Core {
             let node = &self.nodes[usize::from(*n)];
             (node.silent, node.not_before.is_some(), node.conn.is_none())
         });
-        let members = members.into_iter().map(|n| self.node_config(&self.nodes[usize::from(n)].address));
-        let seeds = self.config.seeds.iter().map(|seed| {
-            let mut config = self.config.base.clone();
-            config.endpoint = seed.endpoint.clone();
-            config
-        });
-        members.chain(seeds).collect()
+        let mut seeds: Vec<Config> = self
+            .config
+            .seeds
+            .iter()
+            .map(|seed| {
+                let mut config = self.config.base.clone();
+                config.endpoint = seed.endpoint.clone();
+                config
+            })
+            .collect();
+        if !members.is_empty() {
+            fastrand::shuffle(&mut seeds);
+        }
+        // In turn: all members may have moved, and there is no time for all of them.
+        let (mut members, mut seeds) = (members.into_iter(), seeds.into_iter());
+        let mut all = Vec::new();
+        loop {
+            let member = members.next().map(|n| self.node_config(&self.nodes[usize::from(n)].address));
+            let before = all.len();
+            all.extend(member.into_iter().chain(seeds.next()));
+            if all.len() == before {
+                return all;
+            }
+        }
     }
 
     /// Takes an answer over, if it is one: a bad one never replaces what is known.
@@ -166,13 +193,33 @@ struct Answer {
     shards: Vec<ClusterShard>,
 }
 
-fn ask(conn: &Connection) -> Result<Answer> {
-    let (slots, shards) = (conn.cluster_slots(), conn.cluster_shards());
-    let slots = slots.wait()?;
-    match shards.wait() {
+fn ask(conn: &Connection, until: Instant) -> Result<Answer> {
+    // Not by their methods, whose multi-bulks have no limit of their own.
+    let (slots, shards) = (conn.command("CLUSTER SLOTS", ()), conn.command("CLUSTER SHARDS", ()));
+    let slots = match within(slots, until) {
+        Ok(slots) => slots,
+        Err(error) => {
+            // Nobody waits for it.
+            shards.detach();
+            return Err(error);
+        }
+    };
+    match within(shards, until) {
         Ok(shards) => Ok(Answer { slots, shards }),
         Err(Error::Server(_)) => Ok(Answer { slots, shards: Vec::new() }),
         Err(error) => Err(error),
+    }
+}
+
+/// Waits for a reply until then, and gives it up.
+fn within<T: FromReply>(reply: Reply<'_, T>, until: Instant) -> Result<T> {
+    match reply.wait_timeout(until.saturating_duration_since(Instant::now())) {
+        Ok(value) => Ok(value),
+        Err(WaitError::Timeout(reply)) => {
+            reply.detach();
+            Err(Error::Timeout)
+        }
+        Err(WaitError::Failed(error)) => Err(error),
     }
 }
 

@@ -116,8 +116,12 @@ impl Core {
         let Some(conn) = &mut node.conn else { return Err(Error::Refused(GONE).into()) };
         let allowance = conn.allowance(place);
         let before = conn.bytes_read();
-        let left = time.left(allowance)?;
-        self.refresh_if_due(left);
+        let mut left = time.left(allowance)?;
+        if self.stale {
+            // The reply may be on its way, whatever becomes of the look.
+            self.refresh_if_due(left.map(|left| left / 2));
+            left = time.left(allowance)?;
+        }
         let slice = left.map_or(DOUBT, |left| left.min(DOUBT));
         match self.settle_next(n, &mut Deadline::tentative(slice)) {
             Ok(()) => {
@@ -273,35 +277,36 @@ impl Core {
 
     /// What the drop of a live handle does: reads up to and including its reply, unless that could take long.
     pub(super) fn drop_handle(&mut self, ticket: u64) {
-        let may_wait = !thread::panicking() && self.may_wait_in_drop(ticket);
-        if may_wait && matches!(Ticket::of(ticket), Ticket::Sent(..) | Ticket::Other) {
-            let mut time = Time::usual();
-            let _ = self.arrive(ticket, &mut time);
-        } else if may_wait
-            && let Ticket::Member(id, super::ticket::COMMIT) = Ticket::of(ticket)
-            && let Some(commit) = self.commit_of(id)
-            && self.may_wait_in_drop(commit)
-        {
-            let _ = self.arrive(commit, &mut Time::usual());
-        } else if may_wait && let Ticket::Spread(id) = Ticket::of(ticket) {
-            let parts = self.spread(id).map(|spread| spread.parts.clone()).unwrap_or_default();
-            let mut time = Time::usual();
-            let _ = parts.into_iter().try_for_each(|part| self.arrive(part, &mut time));
+        let tickets = match Ticket::of(ticket) {
+            _ if thread::panicking() => Vec::new(),
+            Ticket::Spread(id) => self.spread(id).map(|spread| spread.parts.clone()).unwrap_or_default(),
+            Ticket::Member(id, super::ticket::COMMIT) => self.commit_of(id).into_iter().collect(),
+            Ticket::Member(..) => Vec::new(),
+            Ticket::Sent(..) | Ticket::Other => vec![ticket],
+        };
+        let mut time = Time::usual();
+        for ticket in tickets {
+            if self.may_wait_in_drop(ticket) && self.arrive(ticket, &mut time).is_err() {
+                break;
+            }
         }
         self.detach(ticket);
     }
 
     fn may_wait_in_drop(&mut self, ticket: u64) -> bool {
-        match self.locate(ticket) {
-            Where::Here => true,
-            // A command that has been waiting for its slot's node is not waited for any longer than that.
-            Where::Parked(_) => true,
-            Where::Sent(n, place) => {
-                let node = &mut self.nodes[usize::from(n)];
-                let place = node.on_conn(place);
-                !node.silent && node.conn.as_mut().is_some_and(|conn| !conn.may_block(place))
-            }
-        }
+        let (n, place) = match self.locate(ticket) {
+            Where::Here => return true,
+            Where::Sent(n, place) => (n, place),
+            Where::Parked(slot) => match self.node_with(slot) {
+                // Behind what has been sent.
+                Some(sent) => sent,
+                // A command that has been waiting for its slot's node is not waited for any longer than that.
+                None => return true,
+            },
+        };
+        let node = &mut self.nodes[usize::from(n)];
+        let place = node.on_conn(place);
+        !node.silent && node.conn.as_mut().is_some_and(|conn| !conn.may_block(place))
     }
 
     /// Makes sure that not too many commands wait for being sent.

@@ -5,6 +5,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file is a crate of its own and uses a part of this one")]
 
+pub mod nodes;
 #[cfg(unix)]
 pub mod proxy;
 pub mod scripted;
