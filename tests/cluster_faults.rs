@@ -466,3 +466,30 @@ fn nodes_come_and_go() {
     assert!(outcome.redirects > 0, "{outcome:?}");
     println!("came and went: {outcome:?}");
 }
+
+#[test]
+fn what_goes_to_all_nodes_finds_the_new_primary_by_itself() -> Result<()> {
+    let nodes = testing::Cluster::builder().node_timeout(Duration::from_secs(1)).start().unwrap();
+    // Each of them alone, so that no other command learns for it.
+    let (counting, scanning) = (open(&nodes), open(&nodes));
+    counting.dbsize().wait()?;
+    assert_eq!(scanning.scan::<String>().count(), 0);
+    nodes.kill(0);
+    nodes.wait_until_agreed().unwrap();
+    let mut count = || match counting.dbsize().wait() {
+        Ok(_) => Ok(true),
+        // In vain, and it says so.
+        Err(error) => {
+            assert!(error.is_connection_lost(), "{error}");
+            Ok(false)
+        }
+    };
+    support::until("all primaries can be counted", &mut count)?;
+    support::until("all primaries can be scanned", || match scanning.scan::<String>().next().transpose() {
+        Ok(_) => Ok(true),
+        Err(error) => {
+            assert!(error.is_connection_lost(), "{error}");
+            Ok(false)
+        }
+    })
+}

@@ -1,6 +1,7 @@
 //! The state of a cluster: its nodes, who has which slot, and where each command is.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::config::{ClusterConfig, ReadFrom};
@@ -14,7 +15,7 @@ use super::ticket::{BUSY, Ticket, other, sent};
 use super::transaction::Group;
 use crate::args::Block;
 use crate::connection::{Config, Connection, Endpoint, GONE, IN_USE, Stored, is_hopeless};
-use crate::error::{Error, Result};
+use crate::error::{ConnectionLost, Error, Result, Sent};
 use crate::resp::{self, Frame};
 
 /// The slot of a command without keys.
@@ -368,7 +369,7 @@ impl Core {
     /// another attempt would fare no better.
     fn not_sent(&mut self, n: u16, slot: u16, bytes: &[u8], flags: u8, error: Error) -> u64 {
         if flags & flag::FIXED != 0 || (is_hopeless(&error) && self.config.base.credentials.is_none()) {
-            return self.born_failed(error);
+            return self.born_failed(unsent(error));
         }
         // A replica that cannot be reached need not be.
         let primary = self.slots[usize::from(slot)];
@@ -513,5 +514,13 @@ impl Moved {
 
 /// The books count the bytes of a command in 32 bits.
 pub(super) const TOO_LONG: Error = Error::Argument("a command is longer than 4 GiB");
+/// What keeps a command from being sent that is not sent elsewhere, as its error.
+pub(super) fn unsent(error: Error) -> Error {
+    match error {
+        Error::Io(_) | Error::Timeout => Error::ConnectionLost(Arc::new(ConnectionLost::new(Sent::Unsent, error))),
+        error => error,
+    }
+}
+
 /// Why a command waits whose slot belongs to nobody, as far as is known.
 pub(super) const NO_OWNER: Error = Error::Refused("no node that can be reached has the slot");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::core::{At, Core, NO_OWNER, NO_SLOT, NOWHERE, Parked, TOO_LONG};
+use super::core::{At, Core, NO_OWNER, NO_SLOT, NOWHERE, Parked, TOO_LONG, unsent};
 use super::node::{Entry, flag};
 use crate::connection::{Effect, Encoded, is_hopeless};
 use crate::error::{Error, Result};
@@ -133,7 +133,7 @@ impl Core {
         let now = Instant::now();
         let since = self.moved.get(&parked.ticket).map_or(now, |moved| moved.since);
         if self.timeout().is_some_and(|limit| now.saturating_duration_since(since) >= limit) {
-            let cause = parked.cause.unwrap_or(Error::Timeout);
+            let cause = parked.cause.map_or(Error::Timeout, unsent);
             return self.give_up(parked.ticket, cause);
         }
         if let Some(at) = parked.not_before
@@ -148,7 +148,7 @@ impl Core {
         }
         if let Err(error) = self.connect(n) {
             if parked.flags & flag::FIXED != 0 || (is_hopeless(&error) && self.config.base.credentials.is_none()) {
-                return self.give_up(parked.ticket, error);
+                return self.give_up(parked.ticket, unsent(error));
             }
             parked.cause = Some(error);
             // Who told of this node may be told better.

@@ -29,14 +29,20 @@ pub struct ClusterScan<'c, T> {
 }
 
 impl Cluster {
-    /// All keys, each as a `T`. Never blocks before the first one is asked for.
+    /// All keys, each as a `T`. Never blocks before the first one is asked for, unless the topology has to be looked at anew.
     pub fn scan<T: FromReply>(&self) -> ClusterScan<'_, T> {
         self.scan_with(ScanOptions::new())
     }
 
     /// All keys that the options let through.
     pub fn scan_with<T: FromReply>(&self, options: ScanOptions) -> ClusterScan<'_, T> {
-        let nodes = self.with(|core| core.primaries().to_vec()).unwrap_or_default();
+        let nodes = self.with(|core| {
+            // Those that are known to be gone are not asked again.
+            let timeout = core.timeout();
+            core.refresh_if_due(timeout);
+            core.primaries().to_vec()
+        });
+        let nodes = nodes.unwrap_or_default();
         ClusterScan { cluster: self, options, nodes: nodes.into_iter(), current: None, items: Vec::new().into_iter() }
     }
 }

@@ -115,6 +115,11 @@ impl Core {
         let name = words.next().unwrap_or_default();
         let word = words.next();
         let kind = kind(&name, word.as_deref()).unwrap_or(Kind::Any);
+        if matches!(kind, Kind::Primaries(_) | Kind::Members(_)) {
+            // Those that are known to be gone are not asked again.
+            let timeout = self.timeout();
+            self.refresh_if_due(timeout);
+        }
         let (nodes, merge) = match kind {
             Kind::Refused(why) => return self.born_failed(Error::Refused(why)),
             Kind::Any => return self.issue(NO_SLOT, bytes, flags & !flag::READ, block),

@@ -202,7 +202,7 @@ impl Engine {
         self.lost_changes += (changes - self.changes.len()) as u64;
         self.secrets.retain(|place| is_kept(*place));
         self.idempotent.retain(|command| is_kept(command.place));
-        super::events::lost(&self.config, &loss.cause, replies, kept.len());
+        let cause = loss.cause.clone();
         self.note_loss(loss);
         for place in unseen {
             self.unseen(place, self.lost_error(place));
@@ -240,6 +240,8 @@ impl Engine {
             self.advance();
         }
         self.head = place::NONE;
+        // Last, since whoever listens may panic.
+        super::events::lost(&self.config, &cause, replies, kept.len());
     }
 
     /// Remembers a loss for those handles that have not asked yet.
