@@ -383,7 +383,7 @@ fn reads_go_to_replicas_when_they_may() -> Result<()> {
 fn shard_channels_are_heard_on_their_node() -> Result<()> {
     let cluster = open();
     for channel in ["shard:1", "shard:2", "shard:3"] {
-        let subscriber = cluster.subscriber(channel)?;
+        let subscriber = cluster.shard_subscriber(channel)?;
         subscriber.ssubscribe(channel).wait()?;
         assert_eq!(cluster.spublish(channel, "hello").wait()?, 1);
         let heard = subscriber.iter().find_map(|event| match event {

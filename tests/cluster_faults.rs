@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use redefer::cluster::{Cluster, ClusterConfig, ClusterReply, ReadFrom, slot_of};
 use redefer::prelude::*;
-use redefer::{ConnectionLost, Result, Sent, testing};
+use redefer::pubsub::Event;
+use redefer::{ConnectionLost, Reconnect, Result, Sent, testing};
 
 fn config(nodes: &testing::Cluster) -> ClusterConfig {
     let mut urls = nodes.urls().into_iter();
@@ -492,4 +493,26 @@ fn what_goes_to_all_nodes_finds_the_new_primary_by_itself() -> Result<()> {
             Ok(false)
         }
     })
+}
+
+#[test]
+fn a_subscriber_goes_to_another_node_when_its_own_fails() -> Result<()> {
+    let nodes = testing::Cluster::builder().node_timeout(Duration::from_secs(1)).start().unwrap();
+    let policy = Reconnect::backoff().first_delay(Duration::from_millis(1)).attempts(1000);
+    let listening = support::config_for(&nodes.urls()[0]).client_name("listener");
+    let subscriber = Cluster::open(ClusterConfig::new(listening)?)?.subscriber(policy)?;
+    subscriber.subscribe("news").wait()?;
+    let home = (0..nodes.len()).find(|index| {
+        let conn = Connection::open(support::config_for(&nodes.node(*index).url())).unwrap();
+        conn.pubsub_numsub::<String>("news").wait::<Vec<_>>().unwrap().iter().any(|(_, count)| *count > 0)
+    });
+    nodes.kill(home.expect("it is on one of them"));
+    nodes.wait_until_agreed().unwrap();
+    assert!(matches!(subscriber.next()?, Some(Event::Reconnected(_))));
+    subscriber.subscribe("more").wait()?;
+    let cluster = open(&nodes);
+    cluster.publish("news", "hello").wait()?;
+    let Some(Event::Message(message)) = subscriber.next()? else { panic!("no message") };
+    assert_eq!(message.payload(), b"hello");
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Connections to single nodes, for what needs one to itself: optimistic locking, blocking commands, subscriptions.
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::core::{Core, NO_OWNER};
@@ -9,7 +10,7 @@ use super::settle::pause;
 use super::spread::cross_slot;
 use super::{Cluster, slot_of};
 use crate::args::{ToArg, ToArgs, gather};
-use crate::connection::Connection;
+use crate::connection::{Config, Connection, Endpoint, Find, Found, Reconnect};
 use crate::error::{Error, Result};
 use crate::pubsub::Subscriber;
 use crate::resp::encode;
@@ -24,6 +25,26 @@ struct Link {
     address: Address,
     conn: Connection,
     next: Dedicated,
+}
+
+/// The nodes of a cluster, any of which will do.
+#[derive(Debug)]
+struct Members(Vec<Endpoint>);
+
+impl Find for Members {
+    fn find(&self, _: Instant) -> Result<Vec<Endpoint>> {
+        let mut places = self.0.clone();
+        fastrand::shuffle(&mut places);
+        Ok(places)
+    }
+
+    fn roles(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn what(&self) -> String {
+        "a node of the cluster".to_owned()
+    }
 }
 
 /// How often [`Cluster::transact`] begins again.
@@ -97,8 +118,33 @@ impl Cluster {
     /// # Errors
     ///
     /// Those of [`Connection::open`].
-    pub fn subscriber(&self, shard_channel: impl ToArg) -> Result<Subscriber> {
+    pub fn shard_subscriber(&self, shard_channel: impl ToArg) -> Result<Subscriber> {
         self.connection_to(shard_channel)?.into_subscriber()
+    }
+
+    /// Opens a subscriber for ordinary channels and patterns, on any node: what [`publish`](crate::commands::PubSubCommands::publish)
+    /// sends reaches all of them. Nothing is subscribed to yet. With a policy it goes to another node when its own fails, of those
+    /// that are known now, and tells of the gap.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Connection::open`], when no node can be reached.
+    pub fn subscriber(&self, policy: Reconnect) -> Result<Subscriber> {
+        let config = self.with(|core| {
+            let tcp = |address: &Address| Endpoint::Tcp { host: address.host.clone(), port: address.port };
+            let mut places: Vec<Endpoint> =
+                core.members().into_iter().map(|n| tcp(&core.nodes[usize::from(n)].address)).collect();
+            for seed in &core.config.seeds {
+                if !places.contains(&seed.endpoint) {
+                    places.push(seed.endpoint.clone());
+                }
+            }
+            Config {
+                endpoint: Endpoint::Found(Found(Arc::new(Members(places)))),
+                ..core.config.base.clone().reconnect(policy)
+            }
+        })?;
+        Subscriber::open(config)
     }
 
     /// Watches keys, all of one slot, and waits for the server's word. The transaction of the [`Watch`] goes to the node that was

@@ -104,7 +104,8 @@ pub use transaction::ClusterTransaction;
 ///
 /// See the [module](self) for where commands go and what happens when slots move and nodes fail.
 ///
-/// A cluster is [`Send`] and not [`Sync`], like a [`Connection`](crate::Connection): it belongs to one thread at a time. Handles borrow it and cannot
+/// A cluster is [`Send`] and not [`Sync`], like a [`Connection`](crate::Connection): it belongs to one thread at a time. Each thread
+/// opens one of its own, or they take turns behind a [`Mutex`](std::sync::Mutex). Handles borrow it and cannot
 /// outlive it.
 ///
 /// # Blocking

@@ -65,7 +65,8 @@ use crate::values::{FromReply, Value};
 /// SETNAME and the like), nothing that holds it (BLPOP, WAIT, XREAD with BLOCK), no WATCH, and no reading of a reply piece by
 /// piece: these do not compile, and by name they are [`Error::Refused`]. [`transaction`](Shared::transaction) is there: it is
 /// sent in one piece. Large replies and slow commands (KEYS, a long script) hold up what is behind them, as they do on
-/// every connection: a second `Shared`, or a [`Connection`], is the way around.
+/// every connection: a second `Shared`, or a [`Connection`], is the way around. For batches, watches, subscriptions, values from
+/// readers and [`idempotent`](Connection::idempotent) commands, too, take a [`Connection`].
 ///
 /// # Order
 ///
