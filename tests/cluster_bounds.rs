@@ -199,3 +199,19 @@ fn when_all_nodes_have_other_addresses_the_first_ones_are_asked() -> Result<()> 
     seed.end_connections();
     cluster.set("bar", 1).wait()
 }
+
+#[test]
+fn a_wait_does_not_wait_for_connections_to_other_nodes() {
+    let [a, b] = two();
+    let config = config(&a).timeout(Duration::from_secs(1800)).connect_timeout(Duration::from_secs(1800));
+    within(LIMIT, move || {
+        let cluster = Cluster::open(config).unwrap();
+        b.mute.store(true, Ordering::SeqCst);
+        a.does(once(b.moved("bar")));
+        let moved = cluster.get::<String>("bar");
+        let Err(WaitError::Timeout(moved)) = moved.wait_timeout(Duration::from_millis(10)) else { panic!() };
+        let Err(WaitError::Timeout(moved)) = moved.wait_timeout(Duration::from_millis(10)) else { panic!() };
+        moved.detach();
+        std::mem::forget(cluster);
+    });
+}

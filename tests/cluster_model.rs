@@ -263,7 +263,7 @@ fn round(seed: u64, breaks: u64) -> (u32, u32) {
 
 #[test]
 fn each_handle_gets_its_own_reply_whatever_is_done_on_whatever_nodes() {
-    let seeds = std::env::var("REDEFER_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(8);
+    let seeds = std::env::var("REDEFER_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(4);
     let first = std::env::var("REDEFER_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     for seed in first..first + seeds {
         let (done, failed) = within(Duration::from_secs(60), move || round(seed, if seed % 2 == 0 { 60 } else { 0 }));

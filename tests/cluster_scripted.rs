@@ -78,18 +78,6 @@ fn asking(command: &str) -> Vec<String> {
     vec!["ASKING".to_owned(), command.to_owned()]
 }
 
-fn text_of(said: Say) -> String {
-    match said {
-        Say::Bytes(bytes) => bytes,
-        _ => unreachable!(),
-    }
-}
-
-fn once(said: Say) -> impl FnMut(&Words) -> Say + Send {
-    let text = text_of(said);
-    move |_| Say::Bytes(text.clone())
-}
-
 fn asked_once(said: Say) -> impl FnMut(&Words) -> Say + Send {
     let text = text_of(said);
     move |words| if words[0] == "ASKING" { say("+OK") } else { Say::Bytes(text.clone()) }
@@ -149,6 +137,12 @@ fn a_host_that_is_empty_or_unknown_is_the_one_that_was_asked() -> Result<()> {
     *a.slots.lock().unwrap() = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$-1\r\n:{}\r\n$2\r\nid\r\n", a.port);
     a.does(|_| bulk("here"));
     assert_eq!(open(&a).get::<String>("k").wait()?, "here");
+    // A node that has no name yet, but an address.
+    *a.slots.lock().unwrap() =
+        format!("*1\r\n*3\r\n:0\r\n:16383\r\n*4\r\n+?\r\n:{}\r\n+id\r\n*2\r\n+ip\r\n+127.0.0.1\r\n", a.port);
+    let cluster = Cluster::open(format!("redis://localhost:{}", a.port))?;
+    let text = format!("{cluster:?}");
+    assert!(text.contains(&format!("127.0.0.1:{}", a.port)), "{text}");
     Ok(())
 }
 

@@ -20,6 +20,9 @@ use crate::resp::{self, Frame};
 
 /// The slot of a command without keys.
 pub(super) const NO_SLOT: u16 = SLOTS as u16;
+/// The least time that an attempt to connect or a look at the topology is given, also where less is left to whoever waits: those
+/// who always wait for a moment are to have their replies, too.
+pub(super) const LEAST: Duration = Duration::from_millis(20);
 /// No node.
 pub(super) const NOWHERE: u16 = u16::MAX;
 
@@ -98,6 +101,8 @@ pub(super) struct Core {
     pub(super) ready: Vec<u16>,
     /// When the first of the slots in trouble that wait for a time is to be looked at.
     pub(super) due: Option<Instant>,
+    /// When the wait ends that sends what waits.
+    pub(super) until: Option<Instant>,
     pub(super) moved: HashMap<u64, Moved>,
     pub(super) parked: usize,
     others: u64,
@@ -135,6 +140,7 @@ impl Core {
             troubles: BTreeMap::new(),
             ready: Vec::new(),
             due: None,
+            until: None,
             moved: HashMap::new(),
             parked: 0,
             others: 0,
@@ -199,7 +205,12 @@ impl Core {
         {
             return Err(cause.clone());
         }
-        let config = self.node_config(&node.address);
+        let mut config = self.node_config(&node.address);
+        let whole = config.connect_timeout;
+        // Whoever waits for something else is not kept by this for much longer than they want to wait.
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()).max(node.cut_short * 2));
+        config.connect_timeout = left.map_or(whole, |left| left.max(LEAST).min(whole));
+        let cut_short = (config.connect_timeout < whole).then_some(config.connect_timeout);
         let readonly = (self.config.read_from != ReadFrom::Primary).then(|| b"*1\r\n$8\r\nREADONLY\r\n".to_vec());
         let opened = Connection::open_node(config, readonly.as_slice());
         let node = &mut self.nodes[usize::from(n)];
@@ -209,7 +220,7 @@ impl Core {
                 Ok(())
             }
             Err(error) => {
-                node.not_connected(&error);
+                node.not_connected(&error, cut_short);
                 self.stale = true;
                 Err(error)
             }

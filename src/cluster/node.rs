@@ -67,6 +67,8 @@ pub(super) struct Node {
     failed: u32,
     pub(super) not_before: Option<Instant>,
     pub(super) cause: Option<Error>,
+    /// How long the last attempt was given, if it was cut short: the next one is given twice that.
+    pub(super) cut_short: Duration,
 }
 
 /// The longest pause between two attempts to connect to a node.
@@ -87,6 +89,7 @@ impl Node {
             failed: 0,
             not_before: None,
             cause: None,
+            cut_short: Duration::ZERO,
         }
     }
 
@@ -100,12 +103,17 @@ impl Node {
         self.failed = 0;
         self.not_before = None;
         self.cause = None;
+        self.cut_short = Duration::ZERO;
     }
 
-    /// An attempt to connect has failed.
-    pub(super) fn not_connected(&mut self, error: &Error) {
+    /// An attempt to connect has failed, and how long it was given if that was not all of the time there is.
+    pub(super) fn not_connected(&mut self, error: &Error, cut_short: Option<Duration>) {
         let pause = Duration::from_millis(10).saturating_mul(1 << self.failed.min(8)).min(LONGEST_PAUSE);
-        self.failed += 1;
+        match cut_short {
+            // Which says nothing about the node.
+            Some(time) if matches!(error, Error::Timeout) => self.cut_short = time,
+            _ => self.failed += 1,
+        }
         self.not_before = Some(Instant::now() + pause);
         self.cause = Some(error.clone());
     }

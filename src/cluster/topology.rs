@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::core::{Core, NOWHERE};
+use super::core::{Core, LEAST, NOWHERE};
 use super::redirect::Address;
 use super::slot::SLOTS;
 use crate::commands::{ClusterEndpoint, ClusterShard, ClusterSlots};
@@ -21,9 +21,6 @@ const INTERVAL: Duration = Duration::from_millis(50);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 /// How long one node may take to answer.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The least time that a look is given, also where less is left to whoever waits: those who always wait for a moment are to
-/// learn where their slots are, too.
-const LEAST: Duration = Duration::from_millis(20);
 /// How long a look may take over all nodes.
 const BUDGET: Duration = Duration::from_secs(2);
 
@@ -239,7 +236,11 @@ fn replicas_in(shards: &[ClusterShard], primary: &ClusterEndpoint) -> Vec<Addres
 }
 
 fn address(endpoint: &ClusterEndpoint, asked: &Address) -> Option<Address> {
-    let host = endpoint.host.as_deref().unwrap_or_default();
+    let host = match endpoint.host.as_deref() {
+        // It is to be known by its name and has none; then its address is told as well.
+        Some("?") => endpoint.metadata.get("ip").map_or("?", String::as_str),
+        host => host.unwrap_or_default(),
+    };
     Some(Address::new(host, endpoint.port)?.or_host_of(asked))
 }
 

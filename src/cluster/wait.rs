@@ -32,6 +32,12 @@ impl Time {
         Time { own: Some(time), ..Time::usual() }
     }
 
+    /// When it is over. `None` is never.
+    fn until(&mut self, allowance: Option<Duration>) -> Option<Instant> {
+        let time = self.own.or(allowance)?;
+        self.since.get_or_insert_with(Instant::now).checked_add(time)
+    }
+
     /// What is left of the time, where the configuration allows `allowance`. `None` is for ever.
     fn left(&mut self, allowance: Option<Duration>) -> Result<Option<Duration>, WaitError<()>> {
         let Some(time) = self.own.or(allowance) else { return Ok(None) };
@@ -105,7 +111,7 @@ impl Core {
     /// Waits for the reply that comes next from a node, on the way to the one of `place`.
     fn read_from(&mut self, n: u16, place: u64, time: &mut Time) -> Result<(), WaitError<()>> {
         if self.settle_run(n, place) {
-            self.service();
+            self.service_within(time);
             return Ok(());
         }
         if !std::mem::replace(&mut time.pushed, true) {
@@ -125,7 +131,7 @@ impl Core {
         let slice = left.map_or(DOUBT, |left| left.min(DOUBT));
         match self.settle_next(n, &mut Deadline::tentative(slice)) {
             Ok(()) => {
-                self.service();
+                self.service_within(time);
                 Ok(())
             }
             Err(WaitError::Failed(error)) => Err(error.into()),
@@ -161,6 +167,15 @@ impl Core {
         }
     }
 
+    /// Sends what waits, without taking much longer for connections than whoever waits has time for.
+    fn service_within(&mut self, time: &mut Time) {
+        if !self.troubles.is_empty() {
+            self.until = time.until(self.timeout());
+        }
+        self.service();
+        self.until = None;
+    }
+
     /// Waits for what a slot waits for.
     fn wait_for_slot(&mut self, slot: u16, time: &mut Time) -> Result<(), WaitError<()>> {
         let allowance = self.timeout();
@@ -168,7 +183,10 @@ impl Core {
             let left = time.left(allowance)?;
             self.refresh_if_due(left);
         }
-        match self.pump(slot) {
+        self.until = time.until(allowance);
+        let wait = self.pump(slot);
+        self.until = None;
+        match wait {
             Wait::Nothing => Ok(()),
             Wait::Replies => match self.node_with(slot) {
                 Some((n, place)) => self.read_from(n, place, time),
@@ -220,7 +238,7 @@ impl Core {
     /// Sends everything and reads everything outstanding.
     pub(super) fn settle_all(&mut self, time: &mut Time) -> Result<(), WaitError<()>> {
         loop {
-            self.service();
+            self.service_within(time);
             if let Some(n) = self.nodes.iter().position(|node| !node.entries.is_empty()) {
                 let node = &self.nodes[n];
                 let last = node.read + node.entries.len() as u64 - 1;

@@ -180,3 +180,15 @@ pub fn open(node: &Node) -> Cluster {
 pub fn code<T: std::fmt::Debug>(result: Result<T>) -> String {
     result.unwrap_err().code().unwrap_or("none").to_owned()
 }
+
+pub fn text_of(said: Say) -> String {
+    match said {
+        Say::Bytes(bytes) => bytes,
+        _ => unreachable!(),
+    }
+}
+
+pub fn once(said: Say) -> impl FnMut(&Words) -> Say + Send {
+    let text = text_of(said);
+    move |_| Say::Bytes(text.clone())
+}
