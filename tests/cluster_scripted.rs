@@ -544,3 +544,29 @@ fn connections_that_break_in_a_storm_cost_no_handle_a_wrong_reply_and_run_nothin
     }
     Ok(())
 }
+
+#[test]
+fn a_script_that_asks_for_another_try_has_run() -> Result<()> {
+    let [a] = nodes();
+    a.does(|_| say("-TRYAGAIN the queue is full"));
+    let cluster = open(&a);
+    assert_eq!(code(cluster.command::<()>("EVAL", ("…", 1, "k")).wait()), "TRYAGAIN");
+    assert_eq!(code(cluster.command::<()>("fcall", ("f", 1, "k")).wait()), "TRYAGAIN");
+    cluster.command::<()>("EVAL", ("…", 1, "k")).detach();
+    assert_eq!(code(cluster.sync()), "TRYAGAIN");
+    assert_eq!(a.log().len(), 3);
+    // In the words of the servers it has not.
+    for said in [
+        "-TRYAGAIN Multiple keys request during rehashing of slot",
+        "-CLUSTERDOWN Hash slot not served",
+        "-CLUSTERDOWN The cluster is down",
+        "-LOADING Redis is loading the dataset in memory",
+        "-LOADING Valkey is loading the dataset in memory",
+        "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+    ] {
+        let mut first = Some(say(said));
+        a.does(move |_| first.take().unwrap_or_else(|| say("+OK")));
+        cluster.command::<()>("EVAL", ("…", 1, "k")).wait()?;
+    }
+    Ok(())
+}

@@ -190,6 +190,9 @@ impl Cluster {
     /// Watches keys, all of one slot, lets `body` read what it needs and queue commands, commits, and begins again if a key has
     /// changed meanwhile, or the slot has moved: at most sixteen times. See [`Connection::transact`].
     ///
+    /// While a slot is being moved, a key that is not at its old node, because it has gone ahead or does not exist, cannot be watched:
+    /// this waits for the end of the move, for at most the response timeout, and then is an error of the code ASK.
+    ///
     /// ```
     /// # fn main() -> redefer::Result<()> {
     /// # #[cfg(all(unix, feature = "testing"))] {

@@ -43,7 +43,8 @@
 //!
 //! MOVED and ASK are followed, up to [16 times](ClusterConfig::redirects) for one command; TRYAGAIN, CLUSTERDOWN, LOADING and
 //! READONLY (a primary that has become a replica) are tried again after a pause, as long as the response timeout allows. All
-//! of these say that the command did not run. What happens when a connection breaks is the same as with a
+//! of these say that the command did not run; of a script, which may end with such a word of its own, only where they are in the
+//! servers' words. What happens when a connection breaks is the same as with a
 //! [reconnect policy](crate::Reconnect): a command that was not sent goes elsewhere, one that was sent, even in part, is
 //! [`Error::ConnectionLost`] and never sent again, unless it is [idempotent](Cluster::idempotent), or only reads and was sent to a
 //! replica. A node that is silent for a second while others say that it is no longer a primary, or that it has failed, is given up

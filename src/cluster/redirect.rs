@@ -42,6 +42,17 @@ impl Redirect {
         }
     }
 
+    /// Whether an error that asks for another try is in the words of the servers.
+    pub(super) fn is_servers_own(error: &ServerError) -> bool {
+        let words: [&[u8]; 4] =
+            [b"TRYAGAIN Multiple keys ", b"CLUSTERDOWN The cluster ", b"CLUSTERDOWN Hash slot ", b"MASTERDOWN Link "];
+        let message = error.message();
+        // Its first words are the server's name.
+        let loads =
+            message.starts_with(b"LOADING ") && memchr::memmem::find(message, b" is loading the dataset").is_some();
+        loads || words.iter().any(|words| message.starts_with(words))
+    }
+
     pub(super) fn of_error(error: &ServerError, slot: Option<u16>) -> Option<Redirect> {
         Redirect::of(error.message(), slot)
     }

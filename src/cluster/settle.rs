@@ -96,6 +96,13 @@ impl Core {
         let Some(conn) = &mut node.conn else { return };
         let got = conn.look(&arrival, |frame, bytes| got(entry, live, frame.as_ref(), bytes));
         conn.pass(arrival);
+        let got = match got {
+            Got::Redirect(Redirect::Later, error) if !self.has_not_run(n, entry, &error) => match live {
+                true => Got::Reply(Stored::from_slice(&[b"-", error.message(), b"\r\n"].concat())),
+                false => Got::Skipped(Some(error)),
+            },
+            got => got,
+        };
         match got {
             Got::Part(error) => self.part(n, entry, error),
             Got::Redirect(redirect, error) => {
@@ -128,6 +135,16 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Whether an error that asks for another try is the server's. A script may end with such a word too, and has run then.
+    fn has_not_run(&self, n: u16, entry: Entry, error: &ServerError) -> bool {
+        if Redirect::is_servers_own(error) {
+            return true;
+        }
+        let bytes = self.nodes[usize::from(n)].front_bytes(entry.len);
+        let name = encode::arguments(&bytes).next().unwrap_or_default().to_ascii_uppercase();
+        !matches!(&*name, b"EVAL" | b"EVALSHA" | b"FCALL")
     }
 
     /// Moves on behind the reply that comes next, which is the last of its command. Returns its place.
