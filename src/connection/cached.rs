@@ -1,12 +1,13 @@
 //! A connection whose replies are kept: what `crate::cache` needs of the engine.
 
+use super::cache_config::CacheConfig;
 use super::engine::Engine;
+use super::entries::{Entries, Keys};
 use super::issue::Encoded;
 use super::place::{self, Place};
 use super::table::Change;
 use super::traffic::READS;
 use super::{Connection, Protocol};
-use crate::cache::{CacheConfig, Entries, Keys};
 use crate::error::{Error, Result};
 use crate::resp;
 

@@ -12,7 +12,7 @@ mod on {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    use crate::cache::Entries;
+    use crate::connection::entries::Entries;
 
     /// The cache of a connection, if it has one.
     #[derive(Debug, Default)]

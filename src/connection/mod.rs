@@ -3,12 +3,16 @@
 mod batches;
 mod bulk;
 #[cfg(feature = "cache")]
+mod cache_config;
+#[cfg(feature = "cache")]
 mod cached;
 mod caching;
 mod config;
 mod deadline;
 mod elements;
 mod engine;
+#[cfg(feature = "cache")]
+mod entries;
 mod events;
 mod exec;
 mod found;
@@ -40,11 +44,14 @@ mod traffic;
 mod url;
 mod wait;
 mod wake;
+pub(crate) mod wire;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
 pub(crate) use bulk::Fed;
+#[cfg(feature = "cache")]
+pub use cache_config::{CacheConfig, CacheStats};
 #[cfg(feature = "cache")]
 pub(crate) use cached::Use;
 pub(crate) use config::Endpoint;
@@ -55,6 +62,8 @@ pub(crate) use deadline::Deadline;
 pub(crate) use elements::{Begun, Rest};
 pub(crate) use engine::{BUSY as IN_USE, EMPTY, GONE, TOO_LONG};
 use engine::{BUSY, Engine};
+#[cfg(feature = "cache")]
+pub(crate) use entries::Keys;
 pub(crate) use found::{Find, Found};
 pub(crate) use issue::{Encoded, unwritten};
 pub(crate) use lines::Lines;

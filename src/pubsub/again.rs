@@ -9,9 +9,9 @@ use super::message::{Event, Gap};
 use super::patience::Patience;
 use super::pending::{Pending, is_transient};
 use super::ticket::Shared;
-use super::wire::Kind;
 use crate::args::Gathered;
 use crate::connection::Down;
+use crate::connection::wire::Kind;
 use crate::error::{ConnectionLost, Error, Result, Sent};
 
 /// How many names one command has at most when everything is subscribed to again.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ticket::{Hold, Shared};
-use super::wire::Kind;
 use super::wish;
 use crate::args::ToArgs;
+use crate::connection::wire::Kind;
 use crate::error::{Error, Result};
 
 /// A [`Subscriber`](super::Subscriber) as other threads see it: they subscribe and unsubscribe with it, and end an iteration

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::wire::Spans;
+use crate::connection::wire::Spans;
 use crate::error::{Error, Result};
 use crate::resp::Frame;
 use crate::values::{FromReply, Value};

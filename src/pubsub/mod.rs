@@ -34,6 +34,7 @@
 //! ```
 
 mod again;
+mod beside;
 mod core;
 mod handle;
 mod handlers;
@@ -42,7 +43,6 @@ mod patience;
 mod pending;
 mod subscribed;
 mod ticket;
-mod wire;
 mod wish;
 
 use std::cell::{RefCell, RefMut};
@@ -58,9 +58,9 @@ pub use message::{Event, EventRef, Gap, Message, MessageRef};
 use patience::Patience;
 pub use subscribed::Subscribed;
 use ticket::{Hold, Keeper, Shared, Ticket, Wish};
-pub(crate) use wire::{Kind, Said, read_push};
 
 use crate::args::ToArgs;
+use crate::connection::wire::Kind;
 use crate::connection::{Connection, IntoConfig};
 use crate::error::{Error, Result};
 use crate::values::{FromReply, Value};

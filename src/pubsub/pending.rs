@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::io::Write as _;
 
 use super::ticket::Promise;
-use super::wire::Kind;
 use crate::args::Gathered;
+use crate::connection::wire::Kind;
 use crate::error::{Error, Result, ServerError, UnexpectedReply};
 use crate::resp::encode;
 

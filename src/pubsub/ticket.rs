@@ -3,9 +3,9 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::wire::Kind;
 use crate::args::Gathered;
 use crate::connection::Stop;
+use crate::connection::wire::Kind;
 use crate::error::{Error, Result};
 
 pub(super) const GONE: Error = Error::Refused("the subscriber is gone");

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::ticket::{Ticket, Wish};
-use super::wire::Kind;
 use crate::args::{ToArgs, gather};
 use crate::connection::EMPTY;
+use crate::connection::wire::Kind;
 use crate::error::Error;
 
 /// A request about these names. If they cannot be sent, the ticket says so, and there is nothing to ask for.

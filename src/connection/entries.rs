@@ -1,4 +1,4 @@
-//! What is kept, and what is not any more: the replies by their commands, which of them depend on a key, and which of the
+//! The cache of a connection: what is kept, and what is not any more: the replies by their commands, which of them depend on a key, and which of the
 //! replies that are still to come will be kept.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lru::LruCache;
 use smallvec::SmallVec;
 
-use super::{CacheConfig, CacheStats};
+use super::cache_config::{CacheConfig, CacheStats};
 use crate::resp::{self, Frame};
 
 /// What an entry needs beyond its bytes: its places in the two tables, and the headers of its allocations. A rough guess.

@@ -13,7 +13,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::Shard];
+    pub(crate) const ALL: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::Shard];
 
     /// The command that does it.
     pub(crate) fn command(self, subscribe: bool) -> &'static str {
@@ -31,10 +31,10 @@ impl Kind {
 /// Where the parts of a message stand in its frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Spans {
-    pub(super) pattern: Option<Range<usize>>,
-    pub(super) channel: Range<usize>,
-    pub(super) payload: Range<usize>,
-    pub(super) shard: bool,
+    pub(crate) pattern: Option<Range<usize>>,
+    pub(crate) channel: Range<usize>,
+    pub(crate) payload: Range<usize>,
+    pub(crate) shard: bool,
 }
 
 /// What a frame is.
@@ -71,7 +71,7 @@ pub(crate) fn read_push(bytes: &[u8]) -> Said<'_> {
 /// A message at the front of `bytes`, and how long its frame is, if all of it is there and nothing about it is unusual: what
 /// nearly all frames are. Everything else is for the scanner.
 #[inline]
-pub(super) fn message(bytes: &[u8], resp2: bool) -> Option<(usize, Spans)> {
+pub(crate) fn message(bytes: &[u8], resp2: bool) -> Option<(usize, Spans)> {
     let (first, rest) = bytes.split_first()?;
     if *first != if resp2 { b'*' } else { b'>' } {
         return None;
@@ -119,7 +119,7 @@ fn short_bulk(bytes: &[u8], at: usize) -> Option<Range<usize>> {
 }
 
 /// What the one whole frame says that `bytes` are.
-pub(super) fn read(bytes: &[u8], resp2: bool) -> Said<'_> {
+pub(crate) fn read(bytes: &[u8], resp2: bool) -> Said<'_> {
     let elements = match resp::frame(bytes) {
         Some(Frame::Push(elements)) => elements,
         Some(Frame::Array(elements)) if resp2 => elements,
