@@ -570,3 +570,31 @@ fn a_script_that_asks_for_another_try_has_run() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn an_exec_that_answers_for_more_or_fewer_commands_breaks_the_connection() -> Result<()> {
+    for exec in ["*1\r\n+OK\r\n", "*3\r\n+OK\r\n$1\r\nv\r\n+OK\r\n"] {
+        let [a] = nodes();
+        a.does(move |words| match &*words[0] {
+            "MULTI" => say("+OK"),
+            "EXEC" => Say::Bytes(exec.to_owned()),
+            "ECHO" => Say::Bytes("$4\r\nlate\r\n".to_owned()),
+            _ => say("+QUEUED"),
+        });
+        for detached in [false, true] {
+            let cluster = open(&a);
+            let tx = cluster.transaction();
+            let (set, get) = (tx.set("k", "v"), tx.get::<String>("k"));
+            let commit = tx.commit();
+            let behind = cluster.command::<String>("ECHO", "k");
+            if detached {
+                (set.detach(), get.detach(), commit.detach());
+            } else {
+                assert!(commit.wait().is_err() && set.wait().is_err() && get.wait().is_err());
+            }
+            // What comes behind may be anybody's.
+            assert!(matches!(behind.wait(), Err(Error::ConnectionLost(_))), "{exec:?}");
+        }
+    }
+    Ok(())
+}

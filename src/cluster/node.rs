@@ -49,6 +49,13 @@ pub(super) struct Block {
     pub(super) index: u32,
 }
 
+impl Block {
+    /// Whether EXEC may answer with so many elements: one for each command that was queued.
+    pub(super) fn is_answered_by(&self, elements: usize) -> bool {
+        self.multi.is_some() || elements == self.index as usize - self.refused.len()
+    }
+}
+
 pub(super) struct Node {
     pub(super) address: Address,
     pub(super) conn: Option<Connection>,

@@ -94,8 +94,20 @@ impl Core {
         let node = &mut self.nodes[usize::from(n)];
         node.silent = false;
         let Some(conn) = &mut node.conn else { return };
-        let got = conn.look(&arrival, |frame, bytes| got(entry, live, frame.as_ref(), bytes));
+        let mut elements = None;
+        let got = conn.look(&arrival, |frame, bytes| {
+            if let Some(Frame::Array(all)) = &frame {
+                elements = Some(all.len());
+            }
+            got(entry, live, frame.as_ref(), bytes)
+        });
         conn.pass(arrival);
+        if entry.flags & flag::BLOCK != 0
+            && let Some(elements) = elements
+            && !node.block.is_answered_by(elements)
+        {
+            conn.out_of_step();
+        }
         let got = match got {
             Got::Redirect(Redirect::Later, error) if !self.has_not_run(n, entry, &error) => match live {
                 true => Got::Reply(Stored::from_slice(&[b"-", error.message(), b"\r\n"].concat())),

@@ -11,7 +11,7 @@ use super::settle::{Arrived, Waited};
 use super::{Config, Connection};
 use crate::args::Block;
 use crate::error::{Error, Result};
-use crate::resp::{self, Frame, Peek};
+use crate::resp::{self, Frame, Peek, ProtocolError};
 
 /// The reply whose turn it is, whole and not yet taken.
 pub(crate) struct Arrival(Arrived);
@@ -166,6 +166,14 @@ impl Connection {
     /// Ends the connection; what is outstanding is lost.
     pub(crate) fn break_off(&mut self, cause: Error) {
         self.engine.get_mut().break_with(cause);
+    }
+
+    /// The same, when nobody knows what the replies that have come are to: they reach nobody.
+    pub(crate) fn out_of_step(&mut self) {
+        let engine = self.engine.get_mut();
+        engine.input.start = engine.input.end;
+        engine.scanner.reset();
+        engine.break_with(ProtocolError::OutOfStep.into());
     }
 
     /// How many bytes have come so far.
