@@ -588,7 +588,9 @@ fn an_exec_that_answers_for_more_or_fewer_commands_breaks_the_connection() -> Re
             let commit = tx.commit();
             let behind = cluster.command::<String>("ECHO", "k");
             if detached {
-                (set.detach(), get.detach(), commit.detach());
+                set.detach();
+                get.detach();
+                commit.detach();
             } else {
                 assert!(commit.wait().is_err() && set.wait().is_err() && get.wait().is_err());
             }

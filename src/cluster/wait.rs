@@ -263,33 +263,25 @@ impl Core {
         }
         self.push_out();
         loop {
-            match self.locate(ticket) {
+            let n = match self.locate(ticket) {
                 Where::Here => return true,
-                Where::Sent(n, _) => {
-                    let node = &mut self.nodes[usize::from(n)];
-                    let next = node.on_conn(node.read);
-                    let at_hand = node.conn.as_mut().is_some_and(|conn| conn.poll(next));
-                    if !at_hand || self.settle_next(n, &mut Deadline::tentative(DOUBT)).is_err() {
-                        return false;
-                    }
-                    self.service();
-                }
-                Where::Parked(slot) => {
-                    let n = match self.pump(slot) {
-                        Wait::Until(_) => return false,
-                        Wait::Nothing => continue,
-                        Wait::Replies => self.node_with(slot),
-                    };
-                    let Some((n, _)) = n else { return false };
-                    let node = &mut self.nodes[usize::from(n)];
-                    let next = node.on_conn(node.read);
-                    let at_hand = node.conn.as_mut().is_some_and(|conn| conn.poll(next));
-                    if !at_hand || self.settle_next(n, &mut Deadline::tentative(DOUBT)).is_err() {
-                        return false;
-                    }
-                    self.service();
-                }
+                Where::Sent(n, _) => n,
+                Where::Parked(slot) => match self.pump(slot) {
+                    Wait::Until(_) => return false,
+                    Wait::Nothing => continue,
+                    Wait::Replies => match self.node_with(slot) {
+                        Some((n, _)) => n,
+                        None => return false,
+                    },
+                },
+            };
+            let node = &mut self.nodes[usize::from(n)];
+            let next = node.on_conn(node.read);
+            let at_hand = node.conn.as_mut().is_some_and(|conn| conn.poll(next));
+            if !at_hand || self.settle_next(n, &mut Deadline::tentative(DOUBT)).is_err() {
+                return false;
             }
+            self.service();
         }
     }
 
