@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use crate::args::{Arg, ArgWriter, Arguments, Command, ToArg, ToArgs};
+use crate::args::{Arguments, Command, ToArg, ToArgs, bytes_of};
+use crate::cluster::hash_tag;
 use crate::connection::{Config, Connection, Encoded, IntoConfig};
 use crate::error::{Error, Result};
 use crate::execute::Execute;
 use crate::reply::{MultiBulk, Reply};
-use crate::resp::encode;
 use crate::values::FromReply;
 
 /// How many points of the circle each server has: with 160, the busiest of ten servers has about a tenth more keys than
@@ -90,17 +90,8 @@ impl Ring {
 
     /// The connection to the server of a key, for transactions, batches, blocking commands, scripts and all else.
     pub fn at(&self, key: impl ToArg) -> &Connection {
-        let index = match key.to_arg() {
-            Arg::Bytes(bytes) => self.index(bytes),
-            _ => {
-                let mut buf = Vec::new();
-                let mut out = ArgWriter::new(&mut buf, 0);
-                out.arg(&key);
-                let end = out.end().unwrap_or(0);
-                let text = encode::bulk_ranges(&buf[..end], 0).next().map_or(&[][..], |range| &buf[range]);
-                self.index(text)
-            }
-        };
+        // A key that cannot be sent is nowhere, and no command with it will be.
+        let index = bytes_of(&key).map_or(0, |key| self.index(&key));
         &self.servers[index].1
     }
 
@@ -110,7 +101,7 @@ impl Ring {
     }
 
     fn index(&self, key: &[u8]) -> usize {
-        let hash = hash(tag(key));
+        let hash = hash(hash_tag(key));
         let at = self.points.partition_point(|point| point.0 < hash);
         // Behind the last point comes the first.
         self.points.get(at).or(self.points.first()).map_or(0, |point| point.1 as usize)
@@ -147,15 +138,6 @@ fn points<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(u64, u32)> {
 fn hash(bytes: &[u8]) -> u64 {
     let digest = sha1_smol::Sha1::from(bytes).digest().bytes();
     digest[..8].iter().fold(0, |hash, byte| hash << 8 | u64::from(*byte))
-}
-
-/// The part of a key that counts: what is between its first brace and the next closing one, if that is anything.
-fn tag(key: &[u8]) -> &[u8] {
-    let Some(open) = memchr::memchr(b'{', key) else { return key };
-    match memchr::memchr(b'}', &key[open + 1..]) {
-        None | Some(0) => key,
-        Some(len) => &key[open + 1..open + 1 + len],
-    }
 }
 
 impl<'c> Execute for &'c Ring {
@@ -208,21 +190,6 @@ mod tests {
         let moved: Vec<_> = three.iter().zip(&four).filter(|(old, new)| old != new).collect();
         assert!(moved.iter().all(|(_, new)| *new == "d"));
         assert!((1900..3200).contains(&moved.len()), "{}", moved.len());
-    }
-
-    #[test]
-    fn what_is_in_braces_counts() {
-        for (key, counts) in [
-            ("user:{42}:name", "42"),
-            ("{a}", "a"),
-            ("{}a", "{}a"),
-            ("a{b", "a{b"),
-            ("a}b{c}d{e}", "c"),
-            ("{{a}}", "{a"),
-            ("", ""),
-        ] {
-            assert_eq!(tag(key.as_bytes()), counts.as_bytes(), "{key}");
-        }
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub(crate) use command::{Block, cmd};
 pub use lists::{Each, ToArgs, ToPairs, TryEach, each, try_each};
 pub use scalars::{Arg, ToArg};
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::connection::TOO_LONG;
@@ -170,6 +171,22 @@ impl<'a> ArgWriter<'a> {
     pub(crate) fn end(&self) -> Option<usize> {
         if self.unsendable { None } else { Some(self.pos) }
     }
+}
+
+/// The bytes of one argument, as they are sent.
+///
+/// # Errors
+///
+/// That of an argument that has failed.
+pub(crate) fn bytes_of<A: ToArg + ?Sized>(argument: &A) -> Result<Cow<'_, [u8]>> {
+    Ok(match argument.to_arg() {
+        Arg::Bytes(bytes) => Cow::Borrowed(bytes),
+        Arg::Owned(bytes) => Cow::Owned(bytes),
+        Arg::Integer(n) => Cow::Owned(itoa::Buffer::new().format(n).into()),
+        Arg::Unsigned(n) => Cow::Owned(itoa::Buffer::new().format(n).into()),
+        Arg::Double(x) => Cow::Owned(number::double_text(x).as_bytes().to_vec()),
+        Arg::Failed(error) => return Err(error),
+    })
 }
 
 /// Arguments that are encoded, and how many there are.

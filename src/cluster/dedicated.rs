@@ -9,7 +9,7 @@ use super::redirect::{Address, Redirect};
 use super::settle::pause;
 use super::spread::cross_slot;
 use super::{Cluster, slot_of};
-use crate::args::{ToArg, ToArgs, gather};
+use crate::args::{ToArg, ToArgs, bytes_of, gather};
 use crate::connection::{Config, Connection, Endpoint, Find, Found, Reconnect};
 use crate::error::{Error, Result};
 use crate::pubsub::Subscriber;
@@ -86,9 +86,7 @@ impl Cluster {
     ///
     /// Those of [`Connection::open`].
     pub fn connection_to(&self, key: impl ToArg) -> Result<Connection> {
-        let key = gather(|out| out.arg(&key))?;
-        let key = encode::bulk_ranges(&key.bytes, 0).next().and_then(|range| key.bytes.get(range));
-        let slot = slot_of(key.unwrap_or_default());
+        let slot = slot_of(&bytes_of(&key)?);
         let config = self.with(|core| {
             let address = core.owner(slot)?;
             Ok::<_, Error>(core.node_config(&address).max_outstanding(core.config.base.max_outstanding))

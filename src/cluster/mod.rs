@@ -98,6 +98,7 @@ pub use execute::ClusterIdempotent;
 pub(in crate::cluster) use execute::Issued;
 pub use reply::{ClusterQueued, ClusterReply};
 pub use scan::ClusterScan;
+pub(crate) use slot::hash_tag;
 pub use slot::slot_of;
 pub use transaction::ClusterTransaction;
 

@@ -20,15 +20,16 @@ static CRC: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_XMODEM);
 #[must_use]
 #[inline]
 pub fn slot_of(key: &[u8]) -> u16 {
-    CRC.checksum(tag(key)) % SLOTS as u16
+    CRC.checksum(hash_tag(key)) % SLOTS as u16
 }
 
 /// Up to this length a key is looked through byte by byte.
 const SHORT: usize = 24;
 
-/// What of a key is hashed.
+/// What of a key is hashed, here and by a [`Ring`](crate::Ring): what is between its first brace and the next closing one, if
+/// that is anything.
 #[inline]
-fn tag(key: &[u8]) -> &[u8] {
+pub(crate) fn hash_tag(key: &[u8]) -> &[u8] {
     // A key is short, and mostly has none: a call would cost more than the look.
     let open = if key.len() <= SHORT { key.iter().position(|byte| *byte == b'{') } else { memchr::memchr(b'{', key) };
     if let Some(open) = open
@@ -63,8 +64,10 @@ mod tests {
             ("foo{bar", "foo{bar"),
             ("foo}bar{", "foo}bar{"),
             ("}{a}", "a"),
+            ("{}a", "{}a"),
+            ("", ""),
         ] {
-            assert_eq!(tag(key.as_bytes()), hashed.as_bytes(), "{key}");
+            assert_eq!(hash_tag(key.as_bytes()), hashed.as_bytes(), "{key}");
         }
     }
 }

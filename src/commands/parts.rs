@@ -2,10 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::args::{Arg, ArgWriter, Gathered, ToArg, ToArgs, ToPairs, gather};
+use crate::args::{ArgWriter, Gathered, ToArg, ToArgs, ToPairs, bytes_of, gather};
 use crate::connection::EMPTY;
 use crate::error::{Error, Result};
-use crate::resp::encode;
 
 /// A word that is there or not.
 #[derive(Debug)]
@@ -119,19 +118,9 @@ pub(crate) use {parts_to_args, word_to_arg};
 /// If it has failed: options are made before there is a command whose error that could be.
 #[track_caller]
 pub(crate) fn owned(argument: impl ToArg) -> Vec<u8> {
-    match argument.to_arg() {
-        Arg::Bytes(bytes) => bytes.to_vec(),
-        Arg::Owned(bytes) => bytes,
-        Arg::Integer(n) => itoa::Buffer::new().format(n).as_bytes().to_vec(),
-        Arg::Unsigned(n) => itoa::Buffer::new().format(n).as_bytes().to_vec(),
-        Arg::Double(_) => {
-            let mut buf = Vec::new();
-            let mut out = ArgWriter::new(&mut buf, 0);
-            out.arg(&argument);
-            let end = out.end().unwrap_or(0);
-            encode::bulk_ranges(&buf[..end], 0).next().map_or(Vec::new(), |range| buf[range].to_vec())
-        }
-        Arg::Failed(error) => panic!("an option that cannot be sent: {error}"),
+    match bytes_of(&argument) {
+        Ok(bytes) => bytes.into_owned(),
+        Err(error) => panic!("an option that cannot be sent: {error}"),
     }
 }
 
