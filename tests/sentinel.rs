@@ -324,3 +324,36 @@ fn threads_that_share_a_connection_leave_a_demoted_primary_too() -> Result<()> {
     assert_eq!(shared.stats().reconnects, 1);
     Ok(())
 }
+
+#[test]
+fn a_demoted_primary_that_hangs_is_left_after_one_timeout() -> Result<()> {
+    let new = server("master", |peer| {
+        peer.expect(["SET", "a", "2"])?;
+        peer.send("+OK\r\n")?;
+        peer.read_to_end().map(drop)
+    });
+    let old = server("master", |peer| {
+        peer.expect(["SET", "a", "1"])?;
+        peer.expect(["GET", "b"])?;
+        peer.send("-READONLY You can't write against a read only replica.\r\n")?;
+        peer.read_to_end().map(drop)
+    });
+    let ports = [old.port(), new.port()].map(|port| port.to_string());
+    let sentinel = Scripted::start(move |peer| {
+        peer.handshake()?;
+        peer.read_command()?;
+        peer.send(array(["127.0.0.1", &ports[peer.number().min(1)]]))?;
+        peer.read_command()?;
+        peer.send("*0\r\n")?;
+        peer.read_to_end().map(drop)
+    });
+    let policy = Reconnect::backoff().first_delay(Duration::from_millis(1));
+    let config = Sentinel::new([sentinel.url()], NAME)?.primary().reconnect(policy);
+    let conn = Connection::open(config.timeout(Duration::from_millis(200)))?;
+    let (refused, unanswered) = (conn.set("a", 1), conn.get::<String>("b"));
+    assert!(matches!(refused.wait(), Err(Error::Server(error)) if error.code() == Some("READONLY")));
+    conn.set("a", 2).wait()?;
+    assert!(matches!(unanswered.wait(), Err(Error::ConnectionLost(_))));
+    assert_eq!(conn.stats().reconnects, 1);
+    Ok(())
+}

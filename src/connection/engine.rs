@@ -271,7 +271,7 @@ impl Engine {
     pub(super) fn make_room(&mut self, places: u64) -> Result<()> {
         // Threads that share the connection do not wait here.
         if self.demoted && !self.shared {
-            self.leave_demoted()?;
+            self.leave_demoted();
         } else if self.silent && self.found_at.is_some() && !self.shared {
             self.look_whether_moved();
         }

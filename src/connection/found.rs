@@ -87,23 +87,20 @@ impl Engine {
     #[cold]
     pub(super) fn look_whether_moved(&mut self) {
         let (Endpoint::Found(found), Some(at)) = (self.config.endpoint.clone(), self.found_at.clone()) else { return };
-        // Once for each silence, also when nobody answers.
-        self.found_at = None;
-        match found.0.find(Instant::now() + self.config.connect_timeout) {
-            Ok(places) if !places.contains(&at) => {
-                let cause: Error = io::Error::other(format!("{at} is silent, and no longer {}", found.0.what())).into();
-                self.break_with(cause);
-            }
-            _ => self.found_at = Some(at),
+        // If nobody answers, it is as good as any other.
+        if let Ok(places) = found.0.find(Instant::now() + self.config.connect_timeout)
+            && !places.contains(&at)
+        {
+            let cause: Error = io::Error::other(format!("{at} is silent, and no longer {}", found.0.what())).into();
+            self.break_with(cause);
         }
     }
 
-    /// Leaves a server that takes no writes any more, after everything outstanding has been read.
-    pub(super) fn leave_demoted(&mut self) -> Result<()> {
+    /// Leaves a server that takes no writes any more, after everything outstanding has been read, or was given its time.
+    pub(super) fn leave_demoted(&mut self) {
         let mut deadline = Deadline::new(self.allowance(self.issued));
-        self.sync(self.issued, &mut deadline)?;
+        let _ = self.sync(self.issued, &mut deadline);
         self.leave_if_demoted();
-        Ok(())
     }
 
     /// The same, without waiting for what is outstanding.
