@@ -121,8 +121,8 @@ mod tests {
                 match kind(&name, keys) {
                     // A server tracks the keys of these, and of no others.
                     Kind::Read => assert!(reads && !writes, "{name}"),
-                    // Functions are no keys.
                     Kind::Looks | Kind::LooksAnywhere => assert!(!writes, "{name}"),
+                    // Functions are no keys.
                     Kind::Harmless => assert!(!writes || name == "FUNCTION", "{name}"),
                     Kind::Writes | Kind::WritesAnything => {}
                 }
