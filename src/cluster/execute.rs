@@ -10,7 +10,7 @@ use super::reply::ClusterReply;
 use super::spread::{Route, route};
 use super::ticket::BUSY;
 use super::{Cluster, slot_of};
-use crate::args::{ArgWriter, Arguments, Block, Command, ToArgs, gather_noting};
+use crate::args::{ArgWriter, Arguments, Block, Command, ToArgs};
 use crate::connection::{Effect, Encoded, TOO_LONG, unwritten};
 use crate::error::{Error, Result};
 use crate::execute::Execute;
@@ -30,18 +30,11 @@ const ROOM: usize = 64 * 1024;
 impl Issued {
     /// Encodes a command of a method, whose arguments may be anybody's.
     pub(in crate::cluster) fn of<A: Arguments>(command: &Command<A>) -> Result<Issued> {
-        let (mut written, mut keys) = (Ok(()), Vec::new());
-        let arguments = gather_noting(Some(&mut keys), |out| written = command.arguments().write(out))?;
-        written.map_err(unwritten)?;
-        let mut bytes = Vec::new();
-        let start = encode::command(&mut bytes, 0, 1 + arguments.count, command.name());
-        bytes.truncate(start);
-        bytes.extend_from_slice(&arguments.bytes);
-        keys.iter_mut().for_each(|key| *key = key.start + start..key.end + start);
+        let (Encoded { bytes, block }, mut keys) = Encoded::with_keys(command)?;
         if keys.is_empty() {
             keys.extend(stand_in(&bytes));
         }
-        Ok(Issued { bytes, keys, block: command.block() })
+        Ok(Issued { bytes, keys, block })
     }
 }
 
