@@ -298,6 +298,13 @@ impl Share {
         !engine.output.is_empty() && at >= engine.flushed && engine.is_up() && engine.doom.is_none()
     }
 
+    /// How many commands have yet to be written.
+    #[inline]
+    pub(crate) fn unwritten(&mut self) -> u64 {
+        let engine = self.engine();
+        engine.issued.saturating_sub(engine.flushed)
+    }
+
     // Moving bytes.
 
     /// Writes what the socket takes, and says whether that was all, or there is no use in waiting for more.

@@ -140,6 +140,10 @@ impl Wire for Share {
     fn is_unwritten(&mut self, at: u64) -> bool {
         Share::is_unwritten(self, at)
     }
+    #[inline]
+    fn unwritten(&mut self) -> u64 {
+        Share::unwritten(self)
+    }
     fn flush(&mut self) -> bool {
         Share::flush(self)
     }

@@ -101,6 +101,10 @@ impl Wire for Fake {
         at >= self.flushed && self.flushed < self.issued
     }
 
+    fn unwritten(&mut self) -> u64 {
+        self.issued - self.flushed
+    }
+
     fn flush(&mut self) -> bool {
         if self.full > 0 {
             return false;

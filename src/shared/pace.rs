@@ -2,25 +2,25 @@
 //!
 //! With many threads at the table most of what a call costs is being put to sleep and woken. Both can be saved: a thread that
 //! yields before it writes lets the others issue their commands, so that one write and one read do for all; and one that
-//! yields before it sits down often finds its reply when it is back. A yield is a loss where the processors are busy with
-//! something else: the kernel may let that run first, for milliseconds. A crowd gains even then, and a few threads gain
-//! nothing. In between it is tried, and not done for a while when it took long.
+//! yields before it sits down often finds its reply when it is back. A few threads gain nothing by that. And where the
+//! processors are busy with something else a yield is a loss: the kernel lets that run first, for milliseconds. So threads yield
+//! when there are many, and for a while do not after a yield that took so long.
 
 use std::time::Duration;
 
 /// So many threads are few.
 #[cfg(not(all(loom, test)))]
-const FEW: usize = 4;
+const FEW: usize = 10;
 /// Of the three threads of the model the second and the third yield.
 #[cfg(all(loom, test))]
 const FEW: usize = 1;
 
-/// More than so many are a crowd.
-const CROWD: usize = 32;
+/// A yield that takes longer than this was a loss: hundreds of threads have their turns in less, and what else there is to run
+/// keeps a processor for longer.
+const LONG: Duration = Duration::from_millis(1);
 
-/// A yield that takes longer than this, and a little for each thread that waits, was a loss.
-const LONG: Duration = Duration::from_micros(50);
-const LONG_EACH: Duration = Duration::from_micros(3);
+/// One yield of so many is timed.
+const TIMED: u32 = 8;
 
 /// For how many waits no yield is tried after a loss: twice as many after each loss, half as many after each gain.
 const PAUSE: u32 = 64;
@@ -33,32 +33,38 @@ pub(super) struct Pace {
     left: u32,
     /// How many it will be after the next loss.
     pause: u32,
+    yields: u32,
 }
 
 impl Pace {
     pub(super) fn new() -> Self {
-        Pace { left: 0, pause: PAUSE }
+        Pace { left: 0, pause: PAUSE, yields: 0 }
     }
 
     /// Whether a thread yields, when so many wait, itself included. To be asked once in a wait.
     #[inline]
     pub(super) fn yields(&mut self, waiting: usize) -> bool {
-        if waiting <= FEW || waiting > CROWD {
-            return waiting > CROWD;
+        if waiting <= FEW {
+            return false;
         }
         let yields = self.left == 0;
         self.left = self.left.saturating_sub(1);
         yields
     }
 
-    /// Notes how long a yield took, with so many waiting.
-    pub(super) fn yielded(&mut self, took: Duration, waiting: usize) {
-        if waiting > CROWD {
-            return;
-        }
-        if took <= LONG + LONG_EACH * waiting as u32 {
+    /// Whether the next yield is to be timed.
+    #[inline]
+    pub(super) fn times(&mut self) -> bool {
+        self.yields = self.yields.wrapping_add(1);
+        // The first one after a loss says whether that is over.
+        self.pause > PAUSE || self.yields.is_multiple_of(TIMED)
+    }
+
+    /// Notes how long a yield took.
+    pub(super) fn yielded(&mut self, took: Duration) {
+        if took <= LONG {
             self.pause = (self.pause / 2).max(PAUSE);
-        } else {
+        } else if self.left == 0 {
             self.left = self.pause;
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         }
@@ -70,35 +76,47 @@ mod tests {
     use super::*;
 
     const LOSS: Duration = Duration::from_millis(3);
-    const GAIN: Duration = Duration::from_micros(10);
+    const GAIN: Duration = Duration::from_micros(500);
 
     fn pause(pace: &mut Pace) -> usize {
-        (0..100_000).take_while(|_| !pace.yields(8)).count()
+        (0..100_000).take_while(|_| !pace.yields(FEW + 1)).count()
     }
 
     #[test]
-    fn a_few_threads_never_yield_and_a_crowd_always_does() {
+    fn a_few_threads_never_yield_and_many_do_until_it_is_a_loss() {
         let mut pace = Pace::new();
-        for waiting in [0, 1, 2, FEW] {
+        for waiting in 0..=FEW {
             assert!(!pace.yields(waiting));
         }
-        pace.yielded(LOSS, CROWD + 1);
-        assert!(pace.yields(8));
-        pace.yielded(LOSS, 8);
-        assert!(pace.yields(CROWD + 1));
-        assert!(!pace.yields(8));
+        assert!(pace.yields(FEW + 1));
+        pace.yielded(GAIN);
+        assert!(pace.yields(1000));
+        pace.yielded(LOSS);
+        assert!(!pace.yields(1000));
     }
 
     #[test]
     fn pauses_grow_with_losses_and_shrink_with_gains() {
         let mut pace = Pace::new();
         for waits in [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 16_384] {
-            pace.yielded(LOSS, 8);
+            pace.yielded(LOSS);
+            // Those who yielded at the same time lose by the same thing.
+            pace.yielded(LOSS);
             assert_eq!(pause(&mut pace), waits);
         }
-        pace.yielded(GAIN, 8);
+        pace.yielded(GAIN);
         assert_eq!(pause(&mut pace), 0);
-        pace.yielded(LOSS, 8);
+        pace.yielded(LOSS);
         assert_eq!(pause(&mut pace), 8192);
+    }
+
+    #[test]
+    fn after_a_loss_every_yield_is_timed() {
+        let mut pace = Pace::new();
+        assert_eq!((0..64).filter(|_| pace.times()).count(), 8);
+        pace.yielded(LOSS);
+        assert_eq!((0..64).filter(|_| pace.times()).count(), 64);
+        pace.yielded(GAIN);
+        assert_eq!((0..64).filter(|_| pace.times()).count(), 8);
     }
 }

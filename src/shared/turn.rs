@@ -50,6 +50,8 @@ pub(super) trait Wire: Sized {
     fn breaks(&mut self) -> u64;
     /// Whether this place has yet to be written, and can be.
     fn is_unwritten(&mut self, at: u64) -> bool;
+    /// How many commands have yet to be written.
+    fn unwritten(&mut self) -> u64;
     /// Writes what can be at once. `false`: there is more.
     fn flush(&mut self) -> bool;
     fn leave(&mut self, deadline: &mut Deadline) -> Result<Self::Outing>;
@@ -282,8 +284,8 @@ impl<W: Wire> Visit<'_, W> {
                 Look::NotYet(at) => at,
             };
             if state.wire.is_unwritten(at) {
-                // Once before it is written; the rest is for its reply.
-                if yields == YIELDS {
+                // Once before it is written, unless all who wait have issued what they wait for; the rest is for its reply.
+                if yields == YIELDS && state.wire.unwritten() < state.waiting as u64 {
                     yields -= 1;
                     self.give_way();
                     continue;
@@ -315,10 +317,13 @@ impl<W: Wire> Visit<'_, W> {
 
     /// Lets other threads run: what they issue goes out in one write, and what one of them reads need not be waited for.
     fn give_way(&mut self) {
+        let times = self.state().pace.times();
         self.unlock();
-        let took = give_way();
+        let took = give_way(times);
         let state = self.state();
-        state.pace.yielded(took, state.waiting);
+        if let Some(took) = took {
+            state.pace.yielded(took);
+        }
     }
 
     /// Brings those who sit what there is for them.
