@@ -56,6 +56,22 @@ pub trait Execute: Sized {
     fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> Self::MultiBulk<T>;
 }
 
+/// What commands can be issued on at any time and again: a connection of whatever kind, and no guard of commands that are sent
+/// together. [`Script::run`](crate::Script::run) and [`Idempotent`](crate::Idempotent) commands need that.
+///
+/// Implemented by this crate alone: for `&Connection`, `&Shared`, `&Cluster`, and [`Idempotent`](crate::Idempotent) of these.
+pub trait Lasting: Execute + Copy {
+    // Issues a command that may be sent more than once.
+    #[doc(hidden)]
+    fn command_again<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> Self::Reply<T>;
+
+    #[doc(hidden)]
+    fn execute_again<T: FromReply, A: Arguments>(self, command: Command<A>) -> Self::Reply<T>;
+
+    #[doc(hidden)]
+    fn execute_multi_again<T: FromReply, A: Arguments>(self, command: Command<A>) -> Self::MultiBulk<T>;
+}
+
 /// The handle of one reply: what generic code can do with [`Execute::Reply`].
 ///
 /// See [`Reply`](crate::Reply) for what each does.

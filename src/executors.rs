@@ -1,7 +1,7 @@
 //! Which groups of commands each executor has: one list, so that a group cannot be forgotten on one of them.
 
 use crate::batch::Batch;
-use crate::cluster::{Cluster, ClusterIdempotent, ClusterTransaction};
+use crate::cluster::{Cluster, ClusterTransaction};
 use crate::commands::*;
 use crate::connection::Connection;
 use crate::idempotent::Idempotent;
@@ -31,18 +31,19 @@ macro_rules! on_all {
     )*};
 }
 
-on_all!(&Connection, &Batch<'_>, &Transaction<'_>, Idempotent<'_>, &Ring, &Shared, &SharedTransaction<'_>);
+on_all!(&Connection, &Batch<'_>, &Transaction<'_>, Idempotent<&Connection>, &Ring);
+on_all!(&Shared, Idempotent<&Shared>, &SharedTransaction<'_>);
 
 #[cfg(feature = "cache")]
 on_all!(&crate::cache::Cached, crate::cache::OptedIn<'_>);
 
-on_all!(&Cluster, ClusterIdempotent<'_>, &ClusterTransaction<'_>);
+on_all!(&Cluster, Idempotent<&Cluster>, &ClusterTransaction<'_>);
 
 // What is set for the connection, which others must not have set for them.
 impl ClientSettingCommands for &Connection {}
 impl ClientSettingCommands for &Batch<'_> {}
 impl ClientSettingCommands for &Transaction<'_> {}
-impl ClientSettingCommands for Idempotent<'_> {}
+impl ClientSettingCommands for Idempotent<&Connection> {}
 
 // What needs the connection for itself, or changes it.
 impl ScanCommands for &Connection {}

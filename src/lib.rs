@@ -45,6 +45,7 @@ pub use cluster::Cluster;
 pub use connection::TlsConfig;
 pub use connection::{Config, Connection, Credentials, IntoConfig, Protocol, Reconnect, SendWhen, Stats};
 pub use error::{BatchError, ConnectionLost, Error, Result, Sent, ServerError, UnexpectedReply, WaitError};
+pub use execute::Lasting;
 pub use idempotent::Idempotent;
 pub use monitor::{Monitor, MonitorClient, MonitorEntry, MonitorHandle};
 #[cfg(feature = "r2d2")]

@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::args::{ArgWriter, Gathered, ToArg, ToArgs, cmd, gather};
 use crate::commands::ScriptingCommands;
-use crate::connection::Connection;
 use crate::error::{Error, Result, WaitError};
-use crate::execute::{Execute, handle_by_methods};
-use crate::reply::Reply;
+use crate::execute::{Execute, Handle, Lasting};
 use crate::resp::encode;
 use crate::values::FromReply;
 
@@ -54,7 +52,7 @@ use crate::values::FromReply;
 /// # let conn = redefer::Connection::open("redis://localhost")?;
 /// # let script = redefer::Script::new("return redis.call('GET', KEYS[1])");
 /// # use redefer::prelude::*;
-/// let first = script.run::<String>(&conn, "k", ());
+/// let first = script.run::<String, _>(&conn, "k", ());
 /// let second = conn.set("k", "new");
 /// let value = first.wait()?;
 /// # second.wait()
@@ -69,7 +67,7 @@ use crate::values::FromReply;
 ///
 /// A handle that is dropped or [detached](ScriptReply::detach) sends nothing more. If the server does not know the script,
 /// then it has not run, and the error `NOSCRIPT` goes to the connection's account, which
-/// [`Connection::sync`] hands out.
+/// [`Connection::sync`](crate::Connection::sync) hands out.
 ///
 /// A script that answers `NOSCRIPT No matching script` of its own accord, or hands on such an error of what it calls, looks
 /// like one that the server does not know, and **runs twice**: let it answer something else.
@@ -130,25 +128,21 @@ impl Script {
     /// The keys are given apart from the other arguments, so that a cluster can tell where to run it. Both may be empty:
     /// `()`. Keys and arguments are kept, as bytes, until the reply has come.
     ///
-    /// Only on a connection: in a batch and in a transaction take [`eval`](Script::eval) or [`evalsha`](Script::evalsha), since
+    /// On everything that is [`Lasting`], such as a connection or a [`Shared`](crate::Shared): in a batch and in a transaction
+    /// take [`eval`](Script::eval) or [`evalsha`](Script::evalsha), since
     /// [nothing can be repeated there](Script#batches-and-transactions).
-    pub fn run<'c, T: FromReply>(
-        &self,
-        conn: &'c Connection,
-        keys: impl ToArgs,
-        arguments: impl ToArgs,
-    ) -> ScriptReply<'c, T> {
-        self.begin(conn, ["EVALSHA", "EVAL"], keys, arguments)
+    pub fn run<T: FromReply, C: Lasting>(&self, on: C, keys: impl ToArgs, arguments: impl ToArgs) -> ScriptReply<C, T> {
+        self.begin(on, ["EVALSHA", "EVAL"], keys, arguments)
     }
 
     /// Like [`run`](Script::run), but the script may not write, and replicas run it: EVALSHA_RO and EVAL_RO. Since 7.0.
-    pub fn run_ro<'c, T: FromReply>(
+    pub fn run_ro<T: FromReply, C: Lasting>(
         &self,
-        conn: &'c Connection,
+        on: C,
         keys: impl ToArgs,
         arguments: impl ToArgs,
-    ) -> ScriptReply<'c, T> {
-        self.begin(conn, ["EVALSHA_RO", "EVAL_RO"], keys, arguments)
+    ) -> ScriptReply<C, T> {
+        self.begin(on, ["EVALSHA_RO", "EVAL_RO"], keys, arguments)
     }
 
     /// Sends the script and runs it, on anything that commands can be issued on: EVAL.
@@ -177,21 +171,21 @@ impl Script {
         on.script_load(self.source())
     }
 
-    fn begin<'c, T: FromReply>(
+    fn begin<T: FromReply, C: Lasting>(
         &self,
-        conn: &'c Connection,
+        on: C,
         names: [&'static str; 2],
         keys: impl ToArgs,
         arguments: impl ToArgs,
-    ) -> ScriptReply<'c, T> {
+    ) -> ScriptReply<C, T> {
         let gathered =
             gather(|out| keys.write_args(out)).and_then(|keys| Ok((keys, gather(|out| arguments.write_args(out))?)));
         let state = match gathered {
             Ok((keys, arguments)) => {
                 let command = cmd(names[0]).arg(self.digest()).any_counted_keys(&keys).options(&arguments);
-                let reply = conn.execute(command);
+                let reply = on.execute(command);
                 let source = Arc::clone(&self.source);
-                State::Digest(reply, Box::new(Again { conn, name: names[1], source, keys, arguments }))
+                State::Digest(reply, Box::new(Again { on, name: names[1], source, keys, arguments }))
             }
             Err(error) => State::Taken(Err(error)),
         };
@@ -217,18 +211,18 @@ impl ToArgs for &Gathered {
 }
 
 /// What it takes to send the script.
-struct Again<'c> {
-    conn: &'c Connection,
+struct Again<C> {
+    on: C,
     name: &'static str,
     source: Arc<[u8]>,
     keys: Gathered,
     arguments: Gathered,
 }
 
-impl<'c> Again<'c> {
-    fn send<T: FromReply>(&self) -> Reply<'c, T> {
+impl<C: Lasting> Again<C> {
+    fn send<T: FromReply>(&self) -> C::Reply<T> {
         let command = cmd(self.name).arg(Bytes(&self.source)).any_counted_keys(&self.keys).options(&self.arguments);
-        self.conn.execute(command)
+        self.on.execute(command)
     }
 }
 
@@ -242,11 +236,11 @@ impl ToArg for Bytes<'_> {
     const DIRECT: bool = true;
 }
 
-enum State<'c, T> {
+enum State<C: Execute, T: FromReply> {
     /// The digest was sent.
-    Digest(Reply<'c, T>, Box<Again<'c>>),
+    Digest(C::Reply<T>, Box<Again<C>>),
     /// The script was sent.
-    Source(Reply<'c, T>),
+    Source(C::Reply<T>),
     /// The reply has come.
     Taken(Result<T>),
     /// While one of these becomes another.
@@ -260,24 +254,24 @@ fn is_unknown(error: &Error) -> bool {
 
 /// The handle of a [script](Script::run) whose reply has not been read yet.
 ///
-/// It is waited for like a [`Reply`]. If the server does not know the script, a wait sends it, and waits for that.
+/// It is waited for like a [`Reply`](crate::Reply). If the server does not know the script, a wait sends it, and waits for that.
 ///
 /// # Drop
 ///
-/// Like that of a [`Reply`]; a script that the server does not know has not run then, and the error goes to the
+/// Like that of a [`Reply`](crate::Reply); a script that the server does not know has not run then, and the error goes to the
 /// connection's account.
 #[must_use = "a script that the server does not know runs only when it is waited for"]
-pub struct ScriptReply<'c, T> {
-    state: RefCell<State<'c, T>>,
+pub struct ScriptReply<C: Execute, T: FromReply> {
+    state: RefCell<State<C, T>>,
 }
 
-impl<T: FromReply> ScriptReply<'_, T> {
+impl<T: FromReply, C: Lasting> ScriptReply<C, T> {
     /// Waits for the reply and takes it. Blocks for at most [`Config::timeout`](crate::Config::timeout), and for as long
     /// again if the script has to be sent.
     ///
     /// # Errors
     ///
-    /// Those of [`Reply::wait`].
+    /// Those of [`Reply::wait`](crate::Reply::wait).
     pub fn wait(self) -> Result<T> {
         match self.state.into_inner() {
             State::Digest(reply, again) => match reply.wait() {
@@ -294,7 +288,7 @@ impl<T: FromReply> ScriptReply<'_, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`Reply::wait_timeout`].
+    /// Those of [`Reply::wait_timeout`](crate::Reply::wait_timeout).
     pub fn wait_timeout(self, time: Duration) -> Result<T, WaitError<Self>> {
         let until = Instant::now().checked_add(time);
         let reply = match self.state.into_inner() {
@@ -323,7 +317,7 @@ impl<T: FromReply> ScriptReply<'_, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`Reply::is_ready`].
+    /// Those of [`Reply::is_ready`](crate::Reply::is_ready).
     pub fn is_ready(&self) -> Result<bool> {
         let busy = "the handle is being asked already";
         let mut state = self.state.try_borrow_mut().map_err(|_| Error::Refused(busy))?;
@@ -353,7 +347,26 @@ impl<T: FromReply> ScriptReply<'_, T> {
     }
 }
 
-handle_by_methods!(ScriptReply);
+impl<T: FromReply, C: Lasting> Handle<T> for ScriptReply<C, T> {
+    fn wait(self) -> Result<T> {
+        self.wait()
+    }
+    fn wait_timeout(self, time: Duration) -> Result<T, WaitError<Self>> {
+        self.wait_timeout(time)
+    }
+    fn is_ready(&self) -> Result<bool> {
+        self.is_ready()
+    }
+    fn detach(self) {
+        self.detach()
+    }
+}
+
+impl<T: FromReply, C: Execute> fmt::Debug for ScriptReply<C, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScriptReply").finish_non_exhaustive()
+    }
+}
 
 #[cfg(test)]
 mod tests {

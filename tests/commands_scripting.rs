@@ -164,7 +164,7 @@ fn a_script_is_sent_where_it_is_not_known() -> Result<()> {
     let server = support::server();
     let conn = support::open(&server);
     let script = Script::new("return {KEYS[1], ARGV[1], ARGV[2]}");
-    let run = || script.run::<(String, i64, String)>(&conn, "k", (7, args::each(["x"]))).wait();
+    let run = || script.run::<(String, i64, String), _>(&conn, "k", (7, args::each(["x"]))).wait();
     let right = ("k".to_owned(), 7, "x".to_owned());
     assert_eq!(conn.script_exists(script.digest()).wait::<Vec<bool>>()?, [false]);
     let before = conn.stats();
@@ -173,18 +173,18 @@ fn a_script_is_sent_where_it_is_not_known() -> Result<()> {
     assert_eq!(run()?, right, "known");
     assert_eq!(conn.stats().unseen_errors, before.unseen_errors, "and nobody hears of the error");
     conn.script_flush().wait()?;
-    assert_eq!(script.run_ro::<(String, i64, String)>(&conn, "k", (7, "x")).wait()?, right);
-    assert_eq!(script.run_ro::<(String, i64, String)>(&conn, "k", (7, "x")).wait()?, right);
+    assert_eq!(script.run_ro::<(String, i64, String), _>(&conn, "k", (7, "x")).wait()?, right);
+    assert_eq!(script.run_ro::<(String, i64, String), _>(&conn, "k", (7, "x")).wait()?, right);
 
     // An iterator that fails keeps the script from being sent.
     let failing = || args::try_each([Ok("k"), Err(Error::custom("mine"))]);
-    assert_eq!(script.run::<()>(&conn, failing(), ()).wait().unwrap_err().to_string(), "mine");
-    assert_eq!(script.run::<()>(&conn, (), failing()).wait().unwrap_err().to_string(), "mine");
+    assert_eq!(script.run::<(), _>(&conn, failing(), ()).wait().unwrap_err().to_string(), "mine");
+    assert_eq!(script.run::<(), _>(&conn, (), failing()).wait().unwrap_err().to_string(), "mine");
 
     // Errors of the script itself are not taken for that, and nothing is run twice.
     let script = Script::new("redis.call('INCR', KEYS[1]) return {err='NOSCRIPT mine'}");
     script.load(&conn).wait()?;
-    let error = script.run::<()>(&conn, "n", ()).wait().unwrap_err();
+    let error = script.run::<(), _>(&conn, "n", ()).wait().unwrap_err();
     assert_eq!(error.as_server_error().unwrap().message(), b"NOSCRIPT mine");
     assert_eq!(conn.get::<i64>("n").wait()?, 1);
     conn.sync()
@@ -197,9 +197,9 @@ fn a_script_that_is_not_known_runs_when_it_is_waited_for() -> Result<()> {
     let script = Script::new("return redis.call('GET', KEYS[1])");
     let in_order = |right: [&str; 2]| -> Result<()> {
         conn.set("k", "old").wait()?;
-        let first = script.run::<String>(&conn, "k", ());
+        let first = script.run::<String, _>(&conn, "k", ());
         let second = conn.set("k", "new");
-        let third = script.run::<String>(&conn, "k", ());
+        let third = script.run::<String, _>(&conn, "k", ());
         assert_eq!((first.wait()?, third.wait()?), (right[0].into(), right[1].into()));
         second.wait()
     };
@@ -213,7 +213,7 @@ fn a_script_that_is_not_known_runs_when_it_is_waited_for() -> Result<()> {
     // Many that are not known, waited for in reverse.
     conn.script_flush().wait()?;
     let echo = Script::new("return ARGV[1]");
-    let handles: Vec<_> = (0..50).map(|n| echo.run::<i64>(&conn, (), n)).collect();
+    let handles: Vec<_> = (0..50).map(|n| echo.run::<i64, _>(&conn, (), n)).collect();
     for (n, handle) in handles.into_iter().enumerate().rev() {
         assert_eq!(handle.wait()?, n as i64);
     }
@@ -225,17 +225,17 @@ fn the_handle_of_a_script_is_polled_dropped_and_given_back() -> Result<()> {
     let server = support::server();
     let conn = support::open(&server);
     let script = Script::new("return ARGV[1]");
-    let handle = script.run::<i64>(&conn, (), 7);
+    let handle = script.run::<i64, _>(&conn, (), 7);
     support::until("answered", || handle.is_ready())?;
     assert!(handle.is_ready()?);
     assert_eq!(handle.wait()?, 7);
-    let handle = script.run::<i64>(&conn, (), 8);
+    let handle = script.run::<i64, _>(&conn, (), 8);
     support::until("answered", || handle.is_ready())?;
     assert_eq!(handle.wait_timeout(Duration::ZERO).map_err(Error::from)?, 8);
 
     // In both of its states a handle comes back when the time was not enough.
     let slow = Script::new("local n = 0 repeat n = n + 1 until n == 3e7 return n");
-    let mut handle = slow.run::<i64>(&conn, (), ());
+    let mut handle = slow.run::<i64, _>(&conn, (), ());
     let mut given_back = 0;
     let n = loop {
         match handle.wait_timeout(Duration::from_millis(1)) {
@@ -248,7 +248,7 @@ fn the_handle_of_a_script_is_polled_dropped_and_given_back() -> Result<()> {
         }
     };
     assert!(n == 30_000_000 && given_back > 0, "{n}, {given_back}");
-    let handle = slow.run::<i64>(&conn, (), ());
+    let handle = slow.run::<i64, _>(&conn, (), ());
     let Err(WaitError::Timeout(handle)) = handle.wait_timeout(Duration::from_millis(1)) else { panic!("it is slow") };
     assert_eq!(handle.wait()?, 30_000_000);
 
@@ -256,7 +256,7 @@ fn the_handle_of_a_script_is_polled_dropped_and_given_back() -> Result<()> {
     for detach in [false, true] {
         conn.script_flush().wait()?;
         let counts = Script::new("return redis.call('INCR', KEYS[1])");
-        let handle = counts.run::<i64>(&conn, "n", ());
+        let handle = counts.run::<i64, _>(&conn, "n", ());
         if detach {
             handle.detach()
         } else {

@@ -563,7 +563,7 @@ macro_rules! issue {
     )*};
 }
 
-issue!(&'c Connection, Idempotent<'c>, &Batch<'c>, &Transaction<'c>);
+issue!(&'c Connection, Idempotent<&'c Connection>, &Batch<'c>, &Transaction<'c>);
 
 /// A run: what outlives its connections.
 struct Run<'r> {

@@ -385,7 +385,7 @@ fn a_value_that_cannot_be_serialised_fails_its_own_command() -> Result<()> {
     says(conn.rpush("l", vec![Json(&odd)]).wait().unwrap_err(), json);
     says(conn.command::<()>("SET", ("k", Json(&odd))).wait().unwrap_err(), json);
     says(conn.eval::<Value>("return 1", "k", Json(&odd)).wait().unwrap_err(), json);
-    says(Script::new("return 1").run::<Value>(&conn, "k", Json(&odd)).wait().unwrap_err(), json);
+    says(Script::new("return 1").run::<Value, _>(&conn, "k", Json(&odd)).wait().unwrap_err(), json);
     says(conn.hsetex("h", std::time::Duration::from_secs(1), Fields(5)).wait().unwrap_err(), fields);
     let batch = conn.batch();
     batch.set("k", Json(&odd));

@@ -1,6 +1,5 @@
 //! Issuing commands on a cluster.
 
-use std::fmt;
 use std::ops::Range;
 
 use super::bulk::ClusterMultiBulk;
@@ -13,7 +12,7 @@ use super::{Cluster, slot_of};
 use crate::args::{ArgWriter, Arguments, Block, Command, ToArgs};
 use crate::connection::{Effect, Encoded, TOO_LONG, unwritten};
 use crate::error::{Error, Result};
-use crate::execute::Execute;
+use crate::execute::{Execute, Lasting};
 use crate::resp::encode;
 use crate::values::FromReply;
 
@@ -172,37 +171,16 @@ impl<'c> Execute for &'c Cluster {
     }
 }
 
-/// A cluster for commands that may be sent more than once: see [`Cluster::idempotent`].
-#[derive(Clone, Copy)]
-pub struct ClusterIdempotent<'c> {
-    cluster: &'c Cluster,
-}
-
-impl<'c> ClusterIdempotent<'c> {
-    pub(super) fn new(cluster: &'c Cluster) -> Self {
-        ClusterIdempotent { cluster }
-    }
-}
-
-impl<'c> Execute for ClusterIdempotent<'c> {
-    type Reply<T: FromReply> = ClusterReply<'c, T>;
-    type MultiBulk<T: FromReply> = ClusterMultiBulk<'c, T>;
-
-    fn command<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> ClusterReply<'c, T> {
-        ClusterReply::new(self.cluster, self.cluster.issue_named(name, arguments, flag::IDEMPOTENT))
+impl<'c> Lasting for &'c Cluster {
+    fn command_again<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> ClusterReply<'c, T> {
+        ClusterReply::new(self, self.issue_named(name, arguments, flag::IDEMPOTENT))
     }
 
-    fn execute<T: FromReply, A: Arguments>(self, command: Command<A>) -> ClusterReply<'c, T> {
-        ClusterReply::new(self.cluster, self.cluster.issue(&command, flag::IDEMPOTENT))
+    fn execute_again<T: FromReply, A: Arguments>(self, command: Command<A>) -> ClusterReply<'c, T> {
+        ClusterReply::new(self, self.issue(&command, flag::IDEMPOTENT))
     }
 
-    fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> ClusterMultiBulk<'c, T> {
-        ClusterMultiBulk::new(self.cluster, self.cluster.issue(&command, flag::IDEMPOTENT))
-    }
-}
-
-impl fmt::Debug for ClusterIdempotent<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClusterIdempotent").finish_non_exhaustive()
+    fn execute_multi_again<T: FromReply, A: Arguments>(self, command: Command<A>) -> ClusterMultiBulk<'c, T> {
+        ClusterMultiBulk::new(self, self.issue(&command, flag::IDEMPOTENT))
     }
 }

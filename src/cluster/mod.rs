@@ -91,10 +91,10 @@ use self::dedicated::Dedicated;
 use self::wait::Time;
 use crate::connection::IN_USE;
 use crate::error::{Error, Result, WaitError};
+use crate::idempotent::Idempotent;
 
 pub use bulk::ClusterMultiBulk;
 pub use config::{ClusterConfig, IntoClusterConfig, ReadFrom};
-pub use execute::ClusterIdempotent;
 pub(in crate::cluster) use execute::Issued;
 pub use reply::{ClusterQueued, ClusterReply};
 pub use scan::ClusterScan;
@@ -176,8 +176,8 @@ impl Cluster {
 
     /// The same cluster, for commands that may be sent more than once: they are sent again, up to three times, when a
     /// connection breaks before their reply has come. See [`Connection::idempotent`](crate::Connection::idempotent).
-    pub fn idempotent(&self) -> ClusterIdempotent<'_> {
-        ClusterIdempotent::new(self)
+    pub fn idempotent(&self) -> Idempotent<&Cluster> {
+        Idempotent::new(self)
     }
 
     /// Sends everything that has been gathered. Blocks until the operating system has taken it, for at most

@@ -453,7 +453,7 @@ impl Engine {
         Ok(place)
     }
 
-    fn issue_idempotent(&mut self, encoded: Encoded) -> u64 {
+    pub(super) fn issue_idempotent(&mut self, encoded: Encoded) -> u64 {
         let place = self.issue_encoded(&encoded.bytes, encoded.block);
         if !self.config.reconnect.is_never()
             && let place::Place::Ordinary(place) = place::Place::of(place)

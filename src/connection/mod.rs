@@ -231,7 +231,7 @@ impl Connection {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn idempotent(&self) -> Idempotent<'_> {
+    pub fn idempotent(&self) -> Idempotent<&Connection> {
         Idempotent::new(self)
     }
 

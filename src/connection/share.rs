@@ -17,7 +17,7 @@ use super::settle::Resolved;
 use super::table::Effect;
 use super::traffic::READS;
 use super::{Connection, Deadline, Encoded, Stats, stream};
-use crate::args::{Arguments, Command};
+use crate::args::{Arguments, Command, ToArgs};
 use crate::error::{Error, Result, WaitError};
 use crate::values::Value;
 
@@ -175,23 +175,25 @@ impl Share {
         self.engine().issue(command)
     }
 
-    /// Issues a command that is encoded, or cannot be.
-    pub(crate) fn issue_encoded(&mut self, encoded: Result<Encoded>) -> u64 {
+    /// Issues a command that is encoded, or cannot be. `again`: it may be sent more than once.
+    pub(crate) fn issue_encoded(&mut self, encoded: Result<Encoded>, again: bool) -> u64 {
         match encoded {
+            Ok(encoded) if again => self.engine().issue_idempotent(encoded),
             Ok(encoded) => self.engine().issue_encoded(&encoded.bytes, None),
             Err(error) => self.engine().born_failed(error),
         }
     }
 
-    /// Issues a command that was given by its name, unless others would feel it.
-    pub(crate) fn issue_named(&mut self, encoded: Result<Encoded>) -> u64 {
-        self.issue_encoded(encoded.and_then(|encoded| match encoded.effect() {
+    /// Encodes a command that is given by its name, unless others would feel it.
+    pub(crate) fn named(name: &str, arguments: impl ToArgs) -> Result<Encoded> {
+        let encoded = Encoded::named(name, arguments)?;
+        match encoded.effect() {
             Effect::Ordinary if encoded.is_for_the_next() => Err(Error::Refused(CHANGES)),
             Effect::Ordinary => Ok(encoded),
             Effect::Refused(why) => Err(Error::Refused(why)),
             Effect::Blocking(_) => Err(Error::Refused(BLOCKS)),
             Effect::Barrier | Effect::Changes(_) | Effect::Tracks => Err(Error::Refused(CHANGES)),
-        }))
+        }
     }
 
     /// The handle of a command for which there is no room.

@@ -12,7 +12,7 @@ pub use multi_bulk::MultiBulk;
 use crate::args::{Arguments, Command, ToArg, ToArgs};
 use crate::connection::{Connection, Fed};
 use crate::error::{Result, WaitError};
-use crate::execute::{Execute, handle_by_methods};
+use crate::execute::{Execute, Lasting, handle_by_methods};
 use crate::values::FromReply;
 
 /// The handle of one reply of a [`Connection`] that has not been read yet: sixteen bytes.
@@ -267,6 +267,20 @@ impl<'c> Execute for &'c Connection {
     #[inline(always)]
     fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> MultiBulk<'c, T> {
         MultiBulk::new(self, self.issue(&command))
+    }
+}
+
+impl<'c> Lasting for &'c Connection {
+    fn command_again<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> Reply<'c, T> {
+        Reply::new(self, self.issue_named(name, arguments, true))
+    }
+
+    fn execute_again<T: FromReply, A: Arguments>(self, command: Command<A>) -> Reply<'c, T> {
+        Reply::new(self, self.issue_idempotent(&command))
+    }
+
+    fn execute_multi_again<T: FromReply, A: Arguments>(self, command: Command<A>) -> MultiBulk<'c, T> {
+        MultiBulk::new(self, self.issue_idempotent(&command))
     }
 }
 

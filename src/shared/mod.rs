@@ -23,7 +23,8 @@ use crate::connection::{
     Back, Connection, Deadline, Encoded, IntoConfig, Look, Outcome, Outing, Share, Stats, Stored, Want,
 };
 use crate::error::{Error, Result, WaitError};
-use crate::execute::Execute;
+use crate::execute::{Execute, Lasting};
+use crate::idempotent::Idempotent;
 use crate::values::{FromReply, Value};
 
 /// One connection for many threads: their commands are pipelined over it.
@@ -65,8 +66,37 @@ use crate::values::{FromReply, Value};
 /// SETNAME and the like), nothing that holds it (BLPOP, WAIT, XREAD with BLOCK), no WATCH, and no reading of a reply piece by
 /// piece: these do not compile, and by name they are [`Error::Refused`]. [`transaction`](Shared::transaction) is there: it is
 /// sent in one piece. Large replies and slow commands (KEYS, a long script) hold up what is behind them, as they do on
-/// every connection: a second `Shared`, or a [`Connection`], is the way around. For batches, watches, subscriptions, values from
-/// readers and [`idempotent`](Connection::idempotent) commands, too, take a [`Connection`].
+/// every connection: a second `Shared`, or a [`Connection`], is the way around. For batches, watches and subscriptions, too,
+/// take a [`Connection`].
+///
+/// A value that is too large for one piece of memory cannot be read as it comes either ([`Reply::copy_to`](crate::Reply::copy_to)),
+/// nor written from a reader: the others would wait for the writer and the reader of one. Read it by GETRANGE, which holds
+/// them up for a piece at a time, write it by APPEND, or take a [`Connection`] for it:
+///
+/// ```
+/// # fn main() -> redefer::Result<()> {
+/// # #[cfg(feature = "testing")] {
+/// # let server = redefer::testing::Server::start()?;
+/// # let shared = redefer::Shared::open(server.url())?;
+/// # let mut file = Vec::new();
+/// use std::io::Write;
+///
+/// use redefer::{Error, prelude::*};
+///
+/// # let (sent, piece) = ("x".repeat(3_000_000), 1 << 20);
+/// # shared.set("large", &sent).wait()?;
+/// for from in (0..).step_by(piece as usize) {
+///     let bytes: Vec<u8> = shared.getrange("large", from, from + piece - 1).wait()?;
+///     file.write_all(&bytes).map_err(Error::from)?;
+///     if bytes.len() < piece as usize {
+///         break;
+///     }
+/// }
+/// # assert!(file == sent.as_bytes());
+/// # }
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Order
 ///
@@ -174,6 +204,27 @@ impl Shared {
         Connection::open(config)?.into_shared()
     }
 
+    /// The same connection, for commands that may be sent more than once: with a [`Reconnect`](crate::Reconnect) policy they are
+    /// sent again when the connection breaks before their reply has come, up to three times. See [`Connection::idempotent`].
+    ///
+    /// ```
+    /// # fn main() -> redefer::Result<()> {
+    /// # #[cfg(feature = "testing")] {
+    /// # let server = redefer::testing::Server::start()?;
+    /// # let config = redefer::Config::from_url(&server.url())?;
+    /// use redefer::prelude::*;
+    ///
+    /// let shared = Shared::open(config.reconnect(redefer::Reconnect::backoff()))?;
+    /// let name: Option<String> = shared.idempotent().get("name").wait()?;
+    /// # assert_eq!(name, None);
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn idempotent(&self) -> Idempotent<&Shared> {
+        Idempotent::new(self)
+    }
+
     /// Sends everything that has been gathered. Blocks until the operating system has taken it, for at most
     /// [`Config::timeout`](crate::Config::timeout).
     ///
@@ -235,9 +286,12 @@ impl Shared {
             self.with_room(|share| share.issue(command))
         } else {
             // What the arguments do is their author's: it is done without the lock.
-            let encoded = Encoded::of(command);
-            self.with_room(|share| share.issue_encoded(encoded))
+            self.issue_encoded(Encoded::of(command), false)
         }
+    }
+
+    fn issue_encoded(&self, encoded: Result<Encoded>, again: bool) -> u64 {
+        self.with_room(|share| share.issue_encoded(encoded, again))
     }
 
     /// Runs `issue` when there is room for a command.
@@ -335,8 +389,7 @@ impl<'c> Execute for &'c Shared {
     type MultiBulk<T: FromReply> = SharedMultiBulk<'c, T>;
 
     fn command<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> SharedReply<'c, T> {
-        let encoded = Encoded::named(name, arguments);
-        SharedReply::new(self, self.with_room(|share| share.issue_named(encoded)))
+        SharedReply::new(self, self.issue_encoded(Share::named(name, arguments), false))
     }
 
     #[inline]
@@ -347,6 +400,20 @@ impl<'c> Execute for &'c Shared {
     #[inline]
     fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> SharedMultiBulk<'c, T> {
         SharedMultiBulk::new(self, self.issue(&command))
+    }
+}
+
+impl<'c> Lasting for &'c Shared {
+    fn command_again<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> SharedReply<'c, T> {
+        SharedReply::new(self, self.issue_encoded(Share::named(name, arguments), true))
+    }
+
+    fn execute_again<T: FromReply, A: Arguments>(self, command: Command<A>) -> SharedReply<'c, T> {
+        SharedReply::new(self, self.issue_encoded(Encoded::of(&command), true))
+    }
+
+    fn execute_multi_again<T: FromReply, A: Arguments>(self, command: Command<A>) -> SharedMultiBulk<'c, T> {
+        SharedMultiBulk::new(self, self.issue_encoded(Encoded::of(&command), true))
     }
 }
 
