@@ -96,3 +96,68 @@ fn dialing_losing_and_coming_back_are_told() -> Result<()> {
     drop(conn);
     Ok(())
 }
+
+/// Uses the connection of which it is told.
+struct Uses {
+    log: Log,
+    shared: Arc<std::sync::OnceLock<redefer::Shared>>,
+}
+
+impl Subscriber for Uses {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        self.log.enabled(metadata)
+    }
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        self.log.new_span(span)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        self.log.event(event);
+        let Some(shared) = self.shared.get() else { return };
+        // Whoever dials cannot wait for what it is about to bring.
+        let outcome = shared.echo::<String>("heard").wait();
+        let mut lines = self.log.0.lock().unwrap();
+        lines.push(format!("and then {outcome:?}, {} reconnects", shared.stats().reconnects));
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn whoever_is_told_of_a_shared_connection_may_use_it() -> Result<()> {
+    let server = Scripted::start(|peer| match peer.number() {
+        0 => {
+            peer.handshake()?;
+            peer.read_command().map(drop)
+        }
+        1 => {
+            peer.read_command()?;
+            peer.send("-LOADING Redis is loading the dataset in memory\r\n")
+        }
+        _ => {
+            peer.handshake()?;
+            while let Ok(command) = peer.read_command() {
+                peer.send(support::scripted::bulk(&command[1]))?;
+            }
+            Ok(())
+        }
+    });
+    // Far longer than the test may take.
+    let time = Duration::from_secs(600);
+    let config = Config::from_url(&server.url())?.timeout(time).reconnect(Reconnect::backoff());
+    let log = Log::default();
+    let theirs = log.clone();
+    support::within(Duration::from_secs(20), move || -> Result<()> {
+        let shared = Arc::new(std::sync::OnceLock::new());
+        let _guard = tracing::subscriber::set_default(Uses { log: theirs, shared: shared.clone() });
+        let shared = shared.get_or_init(|| redefer::Shared::open(config).expect("a server"));
+        assert!(matches!(shared.echo::<String>("lost").wait(), Err(Error::ConnectionLost(_))));
+        assert_eq!(shared.echo::<String>("again").wait()?, "again");
+        Ok(())
+    })?;
+    let lines = log.0.lock().unwrap().join("\n");
+    // Told of the loss, it is the listener who dials, and hears no more of that.
+    assert!(lines.contains("connection lost") && lines.ends_with("and then Ok(\"heard\"), 1 reconnects"), "{lines}");
+    Ok(())
+}

@@ -19,6 +19,7 @@ use super::lost::{Idempotent, Loss};
 use super::output::Output;
 use super::place::{self, Place};
 use super::queue::{Ring, Store};
+use super::share::Aside;
 use super::stats::Stats;
 use super::stream::Stream;
 use super::subscribe::Subscribing;
@@ -134,6 +135,8 @@ pub(crate) struct Engine {
     pub(super) demoted: bool,
     /// Threads share the connection.
     pub(super) shared: bool,
+    /// What they do when none of them holds the lock.
+    pub(super) aside: Vec<Aside>,
     /// Where the server was found, if it was looked for.
     pub(super) found_at: Option<Endpoint>,
     pub(super) stats: Stats,
@@ -196,6 +199,7 @@ impl Engine {
             must_write: false,
             demoted: false,
             shared: false,
+            aside: Vec::new(),
             found_at: None,
             stats: Stats::default(),
             config,
@@ -519,7 +523,10 @@ impl Engine {
             return;
         }
         self.stats.unseen_errors += 1;
-        self.account.get_or_insert(error);
+        match &self.account {
+            None => self.account = Some(error),
+            Some(_) => self.discard(error),
+        }
     }
 
     pub(super) fn unseen_anywhere(&mut self, error: Error) {

@@ -34,33 +34,33 @@ pub(super) fn connected(config: &Config) {
 }
 
 /// The connection has broken. So many replies are lost, and so many commands are kept for the next connection.
-pub(super) fn lost(config: &Config, cause: &Error, lost: usize, kept: usize) {
+pub(super) fn lost(server: &Endpoint, cause: &Error, lost: usize, kept: usize) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(target: TARGET, server = %config.endpoint, %cause, lost, kept, "connection lost");
+    tracing::warn!(target: TARGET, %server, %cause, lost, kept, "connection lost");
     #[cfg(not(feature = "tracing"))]
-    let _ = (config, cause, lost, kept);
+    let _ = (server, cause, lost, kept);
 }
 
 /// An attempt to connect again has failed.
-pub(super) fn attempt_failed(config: &Config, error: &Error, failed: u32) {
+pub(super) fn attempt_failed(server: &Endpoint, error: &Error, failed: u32) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(target: TARGET, server = %config.endpoint, %error, failed, "cannot connect again yet");
+    tracing::warn!(target: TARGET, %server, %error, failed, "cannot connect again yet");
     #[cfg(not(feature = "tracing"))]
-    let _ = (config, error, failed);
+    let _ = (server, error, failed);
 }
 
 /// All attempts have failed, or the time is over: what was kept is lost, which is told next.
-pub(super) fn given_up(config: &Config, cause: &Error) {
+pub(super) fn given_up(server: &Endpoint, cause: &Error) {
     #[cfg(feature = "tracing")]
-    tracing::error!(target: TARGET, server = %config.endpoint, %cause, "given up connecting again");
+    tracing::error!(target: TARGET, %server, %cause, "given up connecting again");
     #[cfg(not(feature = "tracing"))]
-    let _ = (config, cause);
+    let _ = (server, cause);
 }
 
 /// There is a connection again.
-pub(super) fn connected_again(config: &Config, reconnects: u64, resent: usize) {
+pub(super) fn connected_again(server: &Endpoint, reconnects: u64, resent: usize) {
     #[cfg(feature = "tracing")]
-    tracing::info!(target: TARGET, server = %config.endpoint, reconnects, sending = resent, "connected again");
+    tracing::info!(target: TARGET, %server, reconnects, sending = resent, "connected again");
     #[cfg(not(feature = "tracing"))]
-    let _ = (config, reconnects, resent);
+    let _ = (server, reconnects, resent);
 }

@@ -107,6 +107,9 @@ pub(super) struct Groups {
     free: Vec<u32>,
     /// Those that were committed and whose EXEC has not been read, in the order of the wire.
     on_wire: VecDeque<u32>,
+    /// Those with errors are not dropped, but put here.
+    pub(super) keeps: bool,
+    pub(super) gone: Vec<Group>,
 }
 
 impl Groups {
@@ -199,9 +202,12 @@ impl Groups {
     }
 
     fn tidy(&mut self, id: u32) {
-        if self.get(id).is_some_and(|group| group.live == 0) {
-            self.slots[id as usize] = None;
+        let Some(slot) = self.slots.get_mut(id as usize) else { return };
+        if let Some(group) = slot.take_if(|group| group.live == 0) {
             self.free.push(id);
+            if self.keeps && (!group.refused.is_empty() || matches!(group.state, State::Failed(_))) {
+                self.gone.push(group);
+            }
         }
     }
 }

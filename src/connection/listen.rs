@@ -204,7 +204,7 @@ impl Listener {
         (self.out, self.written, self.unwritable) = (Vec::new(), 0, None);
         self.begun = false;
         let engine = self.engine();
-        events::lost(&engine.config, cause, 0, 0);
+        events::lost(&engine.config.endpoint, cause, 0, 0);
         engine.link = Link::Broken;
         engine.refresh_head();
         engine.stream.close();
@@ -215,7 +215,12 @@ impl Listener {
 
     /// There will be no attempt for some time, or ever.
     pub(crate) fn given_up(&mut self, cause: &Error) {
-        events::given_up(self.config(), cause);
+        events::given_up(&self.config().endpoint, cause);
+    }
+
+    /// An attempt to connect again has failed, as so many did before.
+    pub(crate) fn attempt_failed(&mut self, error: &Error, failed: u32) {
+        events::attempt_failed(&self.config().endpoint, error, failed.saturating_add(1));
     }
 
     /// Connects again, in this time.

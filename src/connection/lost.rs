@@ -241,7 +241,8 @@ impl Engine {
         }
         self.head = place::NONE;
         // Last, since whoever listens may panic.
-        super::events::lost(&self.config, &cause, replies, kept.len());
+        let kept = kept.len();
+        self.tell(move |server| super::events::lost(server, &cause, replies, kept));
     }
 
     /// Remembers a loss for those handles that have not asked yet.

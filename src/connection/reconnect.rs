@@ -179,7 +179,6 @@ impl Down {
 
     /// An attempt has failed.
     pub(crate) fn fail(&mut self, error: Error, config: &super::Config) {
-        events::attempt_failed(config, &error, self.failed.saturating_add(1));
         let policy = &config.reconnect;
         // Whoever gives a password may give another one next time.
         let hopeless = is_hopeless(&error) && config.credentials.is_none();
@@ -305,8 +304,11 @@ impl Engine {
             down.cut_short(error, attempt.time);
             return Err(timeout);
         }
+        let (failed, told) = (down.failed().saturating_add(1), error.clone());
         down.fail(error, &self.config);
-        if down.is_resting(&self.config.reconnect) { Err(self.give_up()) } else { Ok(()) }
+        let resting = down.is_resting(&self.config.reconnect);
+        self.tell(move |server| events::attempt_failed(server, &told, failed));
+        if resting { Err(self.give_up()) } else { Ok(()) }
     }
 
     fn is_resting(&self) -> bool {
@@ -316,10 +318,10 @@ impl Engine {
     /// Lets go of what was kept: nothing can be sent.
     fn give_up(&mut self) -> Error {
         if let Link::Down(down) = &self.link {
-            events::given_up(&self.config, &down.cause);
+            let (cause, told) = (down.cause.clone(), down.cause.clone());
+            self.tell(move |server| events::given_up(server, &told));
             let (sent, _) = self.sent_before();
-            let loss =
-                Loss { from: self.next, until: self.issued, unsent: sent, partly: false, cause: down.cause.clone() };
+            let loss = Loss { from: self.next, until: self.issued, unsent: sent, partly: false, cause };
             self.lose(loss, false);
         }
         self.lost_error(super::place::NONE)
@@ -347,7 +349,8 @@ impl Engine {
         self.silent = false;
         self.wrote = false;
         self.stats.reconnects += 1;
-        events::connected_again(&self.config, self.stats.reconnects, self.outstanding());
+        let (reconnects, resent) = (self.stats.reconnects, self.outstanding());
+        self.tell(move |server| events::connected_again(server, reconnects, resent));
         self.refresh_head();
         if self.input.len() > 0 {
             self.look_at_surplus();

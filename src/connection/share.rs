@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use socket2::Socket;
 
+use super::config::Endpoint;
 use super::engine::Engine;
 use super::input::{BACKLOG, Input};
 use super::place::{self, Place};
@@ -16,7 +17,7 @@ use super::reconnect::{Attempt, Dial};
 use super::settle::Resolved;
 use super::table::Effect;
 use super::traffic::READS;
-use super::{Connection, Deadline, Encoded, Stats, stream};
+use super::{Config, Connection, Deadline, Encoded, Stats, stream};
 use crate::args::{Arguments, Command, ToArgs};
 use crate::error::{Error, Result, WaitError};
 use crate::values::Value;
@@ -104,11 +105,42 @@ impl Outing {
     }
 }
 
+/// What is not this crate's own, such as whoever listens to events: it may use the connection, or wait for a thread that does.
+pub(crate) type Aside = Box<dyn FnOnce() + Send>;
+
+impl Engine {
+    /// Tells an event: at once, or if threads share the connection, when none of them holds the lock.
+    pub(super) fn tell(&mut self, event: impl FnOnce(&Endpoint) + Send + 'static) {
+        if self.shared {
+            let server = self.config.endpoint.clone();
+            self.aside.push(Box::new(move || event(&server)));
+        } else {
+            event(&self.config.endpoint);
+        }
+    }
+
+    /// Drops an error that nobody will be told. Its author may have a hand in that.
+    pub(super) fn discard(&mut self, error: Error) {
+        if self.shared && matches!(error, Error::Custom(_)) {
+            self.aside.push(Box::new(move || drop(error)));
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        // Nobody shares it any more.
+        self.engine().shared = false;
+        self.aside().into_iter().for_each(|run| run());
+    }
+}
+
 impl Share {
     /// Reads what is outstanding on a connection, and takes it.
     pub(crate) fn new(mut conn: Connection) -> Result<Share> {
         conn.quiet()?;
-        conn.engine.get_mut().shared = true;
+        let engine = conn.engine.get_mut();
+        (engine.shared, engine.groups.keeps) = (true, true);
         let mut share = Share { conn, writes: VecDeque::new(), answered: 0 };
         share.answered = share.bytes();
         Ok(share)
@@ -456,6 +488,24 @@ impl Share {
         self.note_answered();
     }
 
+    /// Whether there is something to be done when no thread holds the lock.
+    #[inline]
+    pub(crate) fn has_aside(&mut self) -> bool {
+        let engine = self.engine();
+        !engine.aside.is_empty() || !engine.groups.gone.is_empty()
+    }
+
+    /// What that is.
+    pub(crate) fn aside(&mut self) -> Vec<Aside> {
+        let engine = self.engine();
+        let (mut aside, gone) = (std::mem::take(&mut engine.aside), std::mem::take(&mut engine.groups.gone));
+        if !gone.is_empty() {
+            // With errors whose author may have a hand in that.
+            aside.push(Box::new(move || drop(gone)));
+        }
+        aside
+    }
+
     // Handles.
 
     /// Gives a place up, without I/O.
@@ -496,6 +546,12 @@ impl Share {
 
     pub(crate) fn allowance(&mut self) -> Option<Duration> {
         self.engine().config.timeout
+    }
+
+    /// What it was opened with, and how many replies are outstanding.
+    pub(crate) fn summary(&mut self) -> (Config, usize) {
+        let engine = self.engine();
+        (engine.config.clone(), engine.outstanding())
     }
 
     pub(crate) fn stats(&mut self) -> Stats {

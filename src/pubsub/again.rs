@@ -130,6 +130,7 @@ impl Core {
                 Err(error) => error,
             }
         };
+        self.line.attempt_failed(&failure, down.failed());
         down.fail(failure, self.line.config());
         if down.is_resting(&self.line.config().reconnect) {
             let cause = down.cause().clone();

@@ -20,7 +20,7 @@ use turn::{Seat, Table, Wire};
 
 use crate::args::{Arguments, Command, ToArgs};
 use crate::connection::{
-    Back, Connection, Deadline, Encoded, IntoConfig, Look, Outcome, Outing, Share, Stats, Stored, Want,
+    Aside, Back, Connection, Deadline, Encoded, IntoConfig, Look, Outcome, Outing, Share, Stats, Stored, Want,
 };
 use crate::error::{Error, Result, WaitError};
 use crate::execute::{Execute, Lasting};
@@ -105,8 +105,12 @@ use crate::values::{FromReply, Value};
 /// # Threads that fail
 ///
 /// A thread that panics, also inside a [`FromReply`], times out, forgets its handles or ends harms no other: replies are
-/// counted by the connection, and a reply that nobody takes is skipped. `FromReply` runs without any lock, and may use the
-/// same `Shared`; so may a `ToArg`.
+/// counted by the connection, and a reply that nobody takes is skipped.
+///
+/// Nothing that is not this crate's own runs under the lock: a `FromReply`, a `ToArg`, what a `Shared` is shown to by `Debug`, and
+/// whoever listens to its [events](Connection#events) may use the same `Shared`. Whoever is asked for
+/// [credentials](crate::Config::credentials), or listens to the events of dialling, cannot wait for what it is about to bring:
+/// that is [`Error::Refused`].
 ///
 /// # When commands are sent
 ///
@@ -191,6 +195,13 @@ impl Wire for Share {
     }
     fn missing(&mut self) {
         Share::missing(self);
+    }
+    #[inline]
+    fn has_aside(&mut self) -> bool {
+        Share::has_aside(self)
+    }
+    fn aside(&mut self) -> Vec<Aside> {
+        Share::aside(self)
     }
 }
 
@@ -426,8 +437,8 @@ impl Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut visit = self.table.visit();
-        let conn = visit.wire().connection();
-        f.debug_struct("Shared").field("connection", conn).finish_non_exhaustive()
+        // What it is written to is not this crate's own, and may be waiting for another thread.
+        let (config, outstanding) = self.table.visit().wire().summary();
+        f.debug_struct("Shared").field("config", &config).field("outstanding", &outstanding).finish_non_exhaustive()
     }
 }

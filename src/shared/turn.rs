@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use super::pace::Pace;
 use super::sync::{Arc, Mutex, MutexGuard, Sleeper, give_way, is_on_errand, lock, on_errand};
-use crate::connection::{Deadline, Want};
+use crate::connection::{Aside, Deadline, Want};
 use crate::error::{Error, Result};
 
 /// How often a thread yields at most: once before it writes, then for its reply.
@@ -60,6 +60,13 @@ pub(super) trait Wire: Sized {
     fn back(&mut self, back: Self::Back, deadline: &mut Deadline) -> Result<()>;
     /// A thread that went panicked.
     fn missing(&mut self);
+    /// Whether there is something to be done without the lock, and what.
+    fn has_aside(&mut self) -> bool {
+        false
+    }
+    fn aside(&mut self) -> Vec<Aside> {
+        Vec::new()
+    }
 }
 
 /// Where a thread sits.
@@ -247,6 +254,23 @@ impl<W: Wire> Visit<'_, W> {
         }
     }
 
+    /// Gives the lock away as at the end of the visit, and does what is to be done without it: that may come to the table
+    /// itself, or wait for a thread that sits there.
+    fn step_aside(&mut self) {
+        let mut aside = Vec::new();
+        if let Some(state) = &mut self.state {
+            if !state.sitting.is_empty() {
+                state.serve(&mut self.wakes);
+                state.hand_over(&mut self.wakes);
+            }
+            if state.wire.has_aside() {
+                aside = state.wire.aside();
+            }
+        }
+        self.unlock();
+        aside.into_iter().for_each(|run| run());
+    }
+
     /// By which a thread knows the table again.
     fn number(&self) -> usize {
         std::ptr::from_ref(self.table).addr()
@@ -278,6 +302,9 @@ impl<W: Wire> Visit<'_, W> {
         let waiting = state.waiting;
         let mut yields = if state.pace.yields(waiting) { YIELDS } else { 0 };
         loop {
+            if self.state().wire.has_aside() {
+                self.step_aside();
+            }
             let state = self.state();
             let at = match state.wire.look(want) {
                 Look::Here(reply) => return Ok(reply),
@@ -410,12 +437,6 @@ impl<W: Wire> Drop for Visit<'_, W> {
             self.serve();
         }
         self.no_longer_waits();
-        if let Some(state) = &mut self.state
-            && !state.sitting.is_empty()
-        {
-            state.serve(&mut self.wakes);
-            state.hand_over(&mut self.wakes);
-        }
-        self.unlock();
+        self.step_aside();
     }
 }
