@@ -5,8 +5,9 @@ use std::io;
 
 use super::Link;
 use super::engine::Engine;
+use super::groups::State;
 use super::output::Output;
-use super::place;
+use super::place::{self, Place};
 use super::queue::Mark;
 use super::reconnect::Down;
 use crate::error::{ConnectionLost, Error, Result, Sent};
@@ -19,7 +20,7 @@ const LOSSES: usize = 64;
 const RESENDS: u8 = 3;
 
 /// What is known of places whose replies will never come.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Loss {
     pub(super) from: u64,
     /// The place behind the last one. Those in between that were kept are not lost.
@@ -93,9 +94,14 @@ impl Engine {
 
     /// The error of a place before the next one whose reply never came.
     pub(super) fn loss_of(&self, place: u64) -> Option<Error> {
+        self.loss_by(place, None)
+    }
+
+    /// The same for one that the `last` loss has taken, if there is one that is not among the others.
+    fn loss_by(&self, place: u64, last: Option<&Loss>) -> Option<Error> {
         // Several may cover it: it was kept by those before the one that lost it, or others before it were kept then. The
         // one by which most of it was sent is never wrong.
-        let covering = self.losses.iter().filter(|loss| loss.from <= place && place < loss.until);
+        let covering = self.losses.iter().filter(|loss| loss.from <= place && place < loss.until).chain(last);
         Some(covering.max_by_key(|loss| loss.sent(place) as u8)?.error(place))
     }
 
@@ -174,6 +180,68 @@ impl Engine {
     pub(super) fn lose(&mut self, loss: Loss, keep: bool) {
         let kept = if keep { self.keep() } else { Vec::new() };
         self.breaks += 1;
+        self.note_loss(loss.clone());
+        let replies = self.leave_only(&kept, &loss);
+        if !self.is_broken() {
+            // What is left of the old connection is no reply of the next one.
+            self.input.start = self.input.end;
+            self.input.give_back();
+            self.scanner = Scanner::new(false);
+            self.skipping = false;
+        }
+        // What was watched is watched no longer, and nothing is tracked.
+        self.caching.lost(self.issued);
+        self.subscribing.clear();
+        self.subscriptions = [0, 0];
+        self.watch_generation += 1;
+        if let Some(streaming) = self.streaming.take() {
+            self.keep_cut(streaming);
+        }
+        self.advance_over_lost();
+        self.head = place::NONE;
+        // Last, since whoever listens may panic.
+        let (cause, kept) = (loss.cause, kept.len());
+        self.tell(move |server| super::events::lost(server, &cause, replies, kept));
+    }
+
+    /// Takes back what is kept while there is no connection: the command of a handle whose time is over, or the transaction
+    /// that it is part of. Returned is what the handle is told; nothing if there was nothing to take back.
+    pub(super) fn withdraw(&mut self, handle: u64) -> Option<Error> {
+        let Link::Down(down) = &self.link else { return None };
+        let cause = down.cause().clone();
+        let (first, last) = match Place::of(handle) {
+            Place::Ordinary(place) => (place, place),
+            Place::Member { group: id, .. } => {
+                let group = self.groups.get(id)?;
+                let State::Committed { multi } = group.state else { return None };
+                (multi, group.exec(multi))
+            }
+            Place::Failed(_) | Place::Answered(_) | Place::Busy | Place::SecondBatch => return None,
+        };
+        let mut kept = self.keep();
+        let all = kept.len();
+        kept.retain(|command| command.place < first || command.place > last);
+        if kept.len() == all {
+            return None;
+        }
+        if last > first {
+            // Others may wait for what the transaction was to bring.
+            self.breaks += 1;
+        }
+        let loss = Loss { from: first, until: last + 1, unsent: first, partly: false, cause };
+        self.leave_only(&kept, &loss);
+        self.advance_over_lost();
+        self.loss_by(first, Some(&loss))
+    }
+
+    /// The error of what is not taken in while there is no connection.
+    pub(super) fn not_taken_in(&self) -> Option<Error> {
+        let Link::Down(down) = &self.link else { return None };
+        Some(Error::ConnectionLost(std::sync::Arc::new(ConnectionLost::new(Sent::Unsent, down.cause().clone()))))
+    }
+
+    /// Takes all places that are outstanding out of the queue but these, and says how many replies will not come for that.
+    fn leave_only(&mut self, kept: &[Kept], loss: &Loss) -> usize {
         self.ring.cover(self.next, self.issued);
         let (mut unseen, mut replies) = (Vec::new(), 0);
         let mut place = self.next;
@@ -190,7 +258,7 @@ impl Engine {
                     }
                 }
                 self.ring.set(lost, Mark::Void, self.next, self.issued);
-                self.holes = lost + 1;
+                self.holes = self.holes.max(lost + 1);
             }
             place = command.map_or(self.issued, |command| command.next);
         }
@@ -202,10 +270,9 @@ impl Engine {
         self.lost_changes += (changes - self.changes.len()) as u64;
         self.secrets.retain(|place| is_kept(*place));
         self.idempotent.retain(|command| is_kept(command.place));
-        let cause = loss.cause.clone();
-        self.note_loss(loss);
         for place in unseen {
-            self.unseen(place, self.lost_error(place));
+            let error = self.loss_by(place, Some(loss)).unwrap_or_else(|| loss.error(place));
+            self.unseen(place, error);
         }
         unseen_commits.into_iter().for_each(|error| self.unseen_anywhere(error));
 
@@ -221,28 +288,13 @@ impl Engine {
         }
         self.gathered = None;
         self.limit = 0;
-        if !self.is_broken() {
-            // What is left of the old connection is no reply of the next one.
-            self.input.start = self.input.end;
-            self.input.give_back();
-            self.scanner = Scanner::new(false);
-            self.skipping = false;
-        }
-        // What was watched is watched no longer, and nothing is tracked.
-        self.caching.lost(self.issued);
-        self.subscribing.clear();
-        self.subscriptions = [0, 0];
-        self.watch_generation += 1;
-        if let Some(streaming) = self.streaming.take() {
-            self.keep_cut(streaming);
-        }
+        replies
+    }
+
+    fn advance_over_lost(&mut self) {
         while self.next < self.issued && self.ring.get(self.next) == Mark::Void {
             self.advance();
         }
-        self.head = place::NONE;
-        // Last, since whoever listens may panic.
-        let kept = kept.len();
-        self.tell(move |server| super::events::lost(server, &cause, replies, kept));
     }
 
     /// Remembers a loss for those handles that have not asked yet.

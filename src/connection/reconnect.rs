@@ -38,7 +38,8 @@ use crate::error::{Error, Result};
 /// [`Error::ConnectionLost`](crate::Error::ConnectionLost) too, and the connection rests: waits fail at once until the
 /// longest delay has passed, and then one attempt is made for the next of them. The dialing also ends with the time of the
 /// wait that it is done for: what was kept is then given up in the same way, with [`Sent::Unsent`](crate::Sent::Unsent) and what the
-/// last attempt has met with, except by [`wait_timeout`](crate::Reply::wait_timeout), which gives the handle back.
+/// last attempt has met with, except by [`wait_timeout`](crate::Reply::wait_timeout), which gives the handle back. (On a
+/// [`Shared`](crate::Shared) only the command of the wait is given up then.)
 ///
 /// An error of the server that another attempt would not change (a wrong password, a user without permission) ends the
 /// attempts.

@@ -513,6 +513,30 @@ impl Share {
         self.engine().detach(place);
     }
 
+    /// Gives a place up for which there is no time left, and says what its handle is told: a command that is kept while there
+    /// is no connection is taken back.
+    pub(crate) fn give_up(&mut self, place: u64) -> Error {
+        let engine = self.engine();
+        match engine.withdraw(place) {
+            Some(error) => {
+                engine.release(place);
+                error
+            }
+            None => {
+                engine.detach(place);
+                Error::Timeout
+            }
+        }
+    }
+
+    /// What a command is told for which there was no room in time.
+    pub(crate) fn without_room(&mut self, error: Error) -> Error {
+        match error {
+            Error::Timeout => self.engine().not_taken_in().unwrap_or(error),
+            error => error,
+        }
+    }
+
     /// Gives a place up, and says until which place is to be read so that its error has been accounted for, if the drop of
     /// a handle may wait for it.
     pub(crate) fn drop_reply(&mut self, place: u64) -> Option<u64> {

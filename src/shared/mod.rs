@@ -126,7 +126,8 @@ use crate::values::{FromReply, Value};
 /// # When the connection breaks
 ///
 /// Every outstanding handle gets [`Error::ConnectionLost`] at once. With a [`Reconnect`](crate::Reconnect) policy whoever waits
-/// next dials, without the lock, while the others wait with their own deadlines.
+/// next dials, without the lock, while the others wait with their own deadlines. A command whose time is over before there is a
+/// connection is not sent any more, and its handle says so ([`Sent::Unsent`](crate::Sent::Unsent)); those of others stay.
 ///
 /// # Drop
 ///
@@ -311,8 +312,9 @@ impl Shared {
         let mut visit = self.table.visit();
         if !visit.wire().has_room(1) {
             let mut deadline = Deadline::new(visit.wire().allowance());
-            if let Err(timeout) = visit.wait(Want::Room(1), &mut deadline) {
-                return visit.wire().born_failed(timeout);
+            if let Err(error) = visit.wait(Want::Room(1), &mut deadline) {
+                let error = visit.wire().without_room(error);
+                return visit.wire().born_failed(error);
             }
         }
         issue(visit.wire())
@@ -341,10 +343,7 @@ impl Shared {
     fn fetch(&self, place: u64) -> Result<Stored> {
         self.fetch_before(place, None).map_err(|error| match error {
             WaitError::Failed(error) => error,
-            WaitError::Timeout(()) => {
-                self.detach(place);
-                Error::Timeout
-            }
+            WaitError::Timeout(()) => self.table.visit().wire().give_up(place),
         })
     }
 

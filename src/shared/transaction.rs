@@ -67,7 +67,10 @@ impl<'c> SharedTransaction<'c> {
         let mut deadline = Deadline::new(visit.wire().allowance());
         let commit = match visit.wait(Want::Room(places), &mut deadline) {
             Ok(_) => visit.wire().connection().commit_group(group, bytes, missing, None).0,
-            Err(timeout) => visit.wire().connection().fail_group(group, timeout),
+            Err(error) => {
+                let error = visit.wire().without_room(error);
+                visit.wire().connection().fail_group(group, error)
+            }
         };
         SharedReply::new(shared, commit)
     }

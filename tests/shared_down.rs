@@ -1,0 +1,130 @@
+//! One connection for many threads, while there is no server at its other end.
+
+#![cfg(unix)]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use redefer::{Config, ConnectionLost, Error, Reconnect, Result, Sent, Shared, WaitError, prelude::*};
+use support::scripted::{Scripted, bulk};
+
+/// A server that goes away after one command, and lets nobody in before it is told to. Then it answers these commands, and no other.
+fn away_until(ready: &Arc<AtomicBool>, answers: &'static [&'static str]) -> Scripted {
+    let ready = ready.clone();
+    Scripted::start(move |peer| {
+        if peer.number() == 0 {
+            peer.handshake()?;
+            return peer.read_command().map(drop);
+        }
+        if !ready.load(Ordering::Relaxed) {
+            peer.read_command()?;
+            return peer.send("-LOADING Redis is loading the dataset in memory\r\n");
+        }
+        peer.handshake()?;
+        for answer in answers {
+            peer.expect(["ECHO", answer])?;
+            peer.send(bulk(answer))?;
+        }
+        peer.expect_end()
+    })
+}
+
+fn config(peer: &Scripted) -> Result<Config> {
+    let patient = Reconnect::forever().first_delay(Duration::from_millis(1)).max_delay(Duration::from_millis(5));
+    Ok(Config::from_url(&peer.url())?.reconnect(patient).timeout(Duration::from_millis(100)))
+}
+
+#[track_caller]
+fn lost<T>(outcome: Result<T>) -> Arc<ConnectionLost> {
+    match outcome {
+        Err(Error::ConnectionLost(lost)) => lost,
+        Err(other) => panic!("{other:?}"),
+        Ok(_) => panic!("there is no server"),
+    }
+}
+
+#[track_caller]
+fn unsent<T>(outcome: Result<T>) {
+    let lost = lost(outcome);
+    assert_eq!((lost.sent(), lost.cause().code()), (Sent::Unsent, Some("LOADING")));
+}
+
+#[test]
+fn a_wait_whose_time_is_over_while_there_is_no_server_takes_its_own_command_back() -> Result<()> {
+    let ready = Arc::new(AtomicBool::new(false));
+    let peer = away_until(&ready, &["kept", "kept too", "at last"]);
+    let shared = Shared::open(config(&peer)?)?;
+    // It may run again, and has been sent once.
+    let sent = shared.idempotent().echo::<String>("sent");
+    assert_eq!(lost(sent.wait()).sent(), Sent::Fully);
+
+    let kept = shared.echo::<String>("kept");
+    let early = shared.echo::<String>("early");
+    let kept_too = shared.echo::<String>("kept too");
+    thread::scope(|scope| {
+        let late: Vec<_> = (0..8).map(|_| scope.spawn(|| shared.echo::<String>("late").wait())).collect();
+        let lists: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| shared.lrange::<String>("late", 0, -1).wait::<Vec<_>>())).collect();
+        late.into_iter().for_each(|thread| unsent(thread.join().expect("no panic")));
+        lists.into_iter().for_each(|thread| unsent(thread.join().expect("no panic")));
+    });
+    unsent(early.wait());
+
+    // A transaction goes as a whole, whichever of its handles is waited for.
+    for first in [true, false] {
+        let tx = shared.transaction();
+        let (one, two) = (tx.incr("one"), tx.incr("two"));
+        tx.set("dropped", "");
+        let commit = tx.commit();
+        if first {
+            unsent(commit.wait());
+            unsent(one.wait());
+        } else {
+            unsent(one.wait());
+            unsent(commit.wait());
+        }
+        unsent(two.wait());
+    }
+    // These have no command of their own.
+    assert!(matches!(shared.flush(), Err(Error::Timeout)));
+    ready.store(true, Ordering::Relaxed);
+    let soon =
+        |handle: redefer::SharedReply<'_, String>| handle.wait_timeout(Duration::from_secs(20)).map_err(Error::from);
+    assert_eq!((soon(kept_too)?, soon(kept)?), ("kept too".to_owned(), "kept".to_owned()));
+    assert_eq!(soon(shared.echo("at last"))?, "at last");
+    assert_eq!(shared.outstanding(), 0);
+    drop(shared);
+    peer.finish();
+    Ok(())
+}
+
+#[test]
+fn what_is_not_taken_in_while_there_is_no_server_says_that_it_was_not_sent() -> Result<()> {
+    let ready = Arc::new(AtomicBool::new(false));
+    let peer = away_until(&ready, &["0", "1"]);
+    let shared = Shared::open(config(&peer)?.max_outstanding(2))?;
+    assert_eq!(lost(shared.echo::<String>("sent").wait()).sent(), Sent::Fully);
+    let kept: Vec<_> = (0..2).map(|n| shared.echo::<usize>(n)).collect();
+    unsent(shared.echo::<String>("late").wait());
+    let tx = shared.transaction();
+    let queued = tx.incr("late");
+    unsent(tx.commit().wait());
+    unsent(queued.wait());
+    ready.store(true, Ordering::Relaxed);
+    for (n, mut handle) in kept.into_iter().enumerate() {
+        let reply = loop {
+            match handle.wait_timeout(Duration::from_secs(20)) {
+                Err(WaitError::Timeout(same)) => handle = same,
+                outcome => break outcome,
+            }
+        };
+        assert_eq!(reply.map_err(Error::from)?, n);
+    }
+    drop(shared);
+    peer.finish();
+    Ok(())
+}
