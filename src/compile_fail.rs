@@ -594,6 +594,9 @@
 //! let tx = shared.transaction();
 //! tx.incr("n");
 //! tx.commit().wait()?;
+//! let batch = shared.batch();
+//! batch.incr("n");
+//! batch.finish()?;
 //! # Ok::<(), redefer::Error>(())
 //! ```
 //!
@@ -671,6 +674,13 @@
 //! # use redefer::prelude::*;
 //! let shared = Shared::open("redis://127.0.0.1")?;
 //! shared.transaction().select(1);
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let shared = Shared::open("redis://127.0.0.1")?;
+//! shared.batch().blpop::<String, String>("list", std::time::Duration::from_secs(1));
 //! # Ok::<(), redefer::Error>(())
 //! ```
 //!

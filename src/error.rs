@@ -68,8 +68,8 @@ pub enum Error {
     #[error(transparent)]
     UnexpectedReply(Arc<UnexpectedReply>),
 
-    /// A handle of a transaction was used before its commit, or after the transaction was given up. Nothing was sent,
-    /// and the connection is usable.
+    /// A handle of a transaction was used before its commit, or after the transaction was given up; or one of a
+    /// [`SharedBatch`](crate::SharedBatch) before it was finished. Nothing was sent, and the connection is usable.
     #[error("the transaction has not been committed")]
     NotCommitted,
 

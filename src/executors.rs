@@ -6,7 +6,7 @@ use crate::commands::*;
 use crate::connection::Connection;
 use crate::idempotent::Idempotent;
 use crate::ring::Ring;
-use crate::shared::{Shared, SharedTransaction};
+use crate::shared::{Shared, SharedBatch, SharedTransaction};
 use crate::transaction::Transaction;
 
 macro_rules! on_all {
@@ -32,7 +32,7 @@ macro_rules! on_all {
 }
 
 on_all!(&Connection, &Batch<'_>, &Transaction<'_>, Idempotent<&Connection>, &Ring);
-on_all!(&Shared, Idempotent<&Shared>, &SharedTransaction<'_>);
+on_all!(&Shared, Idempotent<&Shared>, &SharedBatch<'_>, &SharedTransaction<'_>);
 
 #[cfg(feature = "cache")]
 on_all!(&crate::cache::Cached, crate::cache::OptedIn<'_>);

@@ -55,7 +55,7 @@ pub use reply::{MultiBulk, Queued, Reply};
 pub use ring::Ring;
 pub use script::{Script, ScriptReply};
 pub use sentinel::Sentinel;
-pub use shared::{Shared, SharedMultiBulk, SharedQueued, SharedReply, SharedTransaction};
+pub use shared::{Shared, SharedBatch, SharedMultiBulk, SharedQueued, SharedReply, SharedTransaction};
 pub use transaction::{Handles, Transaction, Watch};
 pub use values::{FromReply, Value};
 

@@ -358,6 +358,11 @@ impl<G: Grouping> Queue<G> {
         (&bytes[..*len], self.missing.get())
     }
 
+    /// Whether it has not been taken in or given up.
+    pub(crate) fn is_open(&self) -> bool {
+        self.group.is_some()
+    }
+
     pub(crate) fn on(&self) -> G {
         self.on
     }
@@ -367,7 +372,7 @@ impl<G: Grouping> Queue<G> {
     }
 
     /// Keeps an encoded command and returns the place of its handle.
-    fn queue(&self, encoded: Result<Encoded>) -> u64 {
+    pub(crate) fn queue(&self, encoded: Result<Encoded>) -> u64 {
         let encoded = match encoded {
             Ok(encoded) => encoded,
             Err(error) => return self.refuse(error),

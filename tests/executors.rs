@@ -90,6 +90,12 @@ fn the_same_program_text_runs_on_each_executor() -> Result<()> {
     check!(one_of_each(&shared));
     shared.flushall().wait()?;
 
+    let batch = shared.batch();
+    let handles = one_of_each(&batch);
+    batch.finish()?;
+    check!(handles);
+    shared.flushall().wait()?;
+
     let tx = shared.transaction();
     let handles = one_of_each(&tx);
     tx.commit().wait()?;

@@ -56,7 +56,7 @@ fn unsent<T>(outcome: Result<T>) {
 #[test]
 fn a_wait_whose_time_is_over_while_there_is_no_server_takes_its_own_command_back() -> Result<()> {
     let ready = Arc::new(AtomicBool::new(false));
-    let peer = away_until(&ready, &["kept", "kept too", "at last"]);
+    let peer = away_until(&ready, &["kept", "kept too", "in a batch", "at last"]);
     let shared = Shared::open(config(&peer)?)?;
     // It may run again, and has been sent once.
     let sent = shared.idempotent().echo::<String>("sent");
@@ -89,12 +89,24 @@ fn a_wait_whose_time_is_over_while_there_is_no_server_takes_its_own_command_back
         }
         unsent(two.wait());
     }
+    // Of a batch goes what nobody holds a handle of.
+    let batch = shared.batch();
+    batch.incr("dropped");
+    let in_batch = batch.echo::<String>("in a batch");
+    batch.incr("dropped");
+    let late = batch.incr("late");
+    let Err(Error::Batch(error)) = batch.finish() else { panic!("there is no server") };
+    assert_eq!((error.position(), error.failed()), (0, 2));
+    unsent::<()>(Err(error.first().clone()));
+    unsent(late.wait());
+
     // These have no command of their own.
     assert!(matches!(shared.flush(), Err(Error::Timeout)));
     ready.store(true, Ordering::Relaxed);
     let soon =
         |handle: redefer::SharedReply<'_, String>| handle.wait_timeout(Duration::from_secs(20)).map_err(Error::from);
     assert_eq!((soon(kept_too)?, soon(kept)?), ("kept too".to_owned(), "kept".to_owned()));
+    assert_eq!(in_batch.wait_timeout(Duration::from_secs(20)).map_err(Error::from)?, "in a batch");
     assert_eq!(soon(shared.echo("at last"))?, "at last");
     assert_eq!(shared.outstanding(), 0);
     drop(shared);
@@ -113,6 +125,10 @@ fn what_is_not_taken_in_while_there_is_no_server_says_that_it_was_not_sent() -> 
     let tx = shared.transaction();
     let queued = tx.incr("late");
     unsent(tx.commit().wait());
+    unsent(queued.wait());
+    let batch = shared.batch();
+    let queued = batch.incr("late");
+    unsent(batch.finish());
     unsent(queued.wait());
     ready.store(true, Ordering::Relaxed);
     for (n, mut handle) in kept.into_iter().enumerate() {

@@ -62,6 +62,8 @@ pub(crate) struct Engine {
     pub(super) groups: Groups,
     pub(super) batch: Option<BatchRecord>,
     pub(super) batches: u64,
+    /// Those of threads that share the connection, which wait for them.
+    pub(super) entered: Vec<BatchRecord>,
     /// The place of each EXEC that is not before `flushed`, and how many elements stand behind it: these have places, and no
     /// command of their own.
     pub(super) execs: VecDeque<(u64, u64)>,
@@ -162,6 +164,7 @@ impl Engine {
             groups: Groups::default(),
             batch: None,
             batches: 0,
+            entered: Vec::new(),
             execs: VecDeque::new(),
             blocking: VecDeque::new(),
             changes: VecDeque::new(),
@@ -516,11 +519,11 @@ impl Engine {
                 error = server.without_text().into();
             }
         }
-        if let Some(batch) = &mut self.batch
-            && let Some(position) = batch.position(place)
-        {
-            batch.note(position, error);
-            return;
+        for batch in self.batch.iter_mut().chain(&mut self.entered) {
+            if let Some(position) = batch.position(place) {
+                batch.note(position, error);
+                return;
+            }
         }
         self.stats.unseen_errors += 1;
         match &self.account {
@@ -602,13 +605,14 @@ impl Engine {
                 self.unseen_anywhere(error);
                 None
             }
-            State::Ready { .. } | State::Failed(_) if group.refusal(index).is_some() => {
+            State::Ready { .. } | State::Entered { .. } | State::Failed(_) if group.refusal(index).is_some() => {
                 let error = group.refusal(index).cloned()?;
                 self.unseen_anywhere(error);
                 None
             }
-            State::Ready { .. } if index == place::COMMIT => None,
+            State::Ready { .. } | State::Entered { .. } if index == place::COMMIT => None,
             State::Ready { first } => Some(first + u64::from(index)),
+            State::Entered { first } => Some(group.entered(*first, index)),
             // The commit tells it.
             State::Failed(_) => None,
         }

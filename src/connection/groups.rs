@@ -19,11 +19,14 @@ pub(super) enum State {
     Committed { multi: u64 },
     /// EXEC's header has come: the first element has this place.
     Ready { first: u64 },
+    /// A batch that was taken in: its commands have ordinary places, the first this one, but for those that could not be
+    /// encoded.
+    Entered { first: u64 },
     /// Nothing has run, or it is not known what has.
     Failed(Error),
 }
 
-/// One transaction.
+/// One transaction, or one batch of threads that share a connection.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) state: State,
@@ -87,6 +90,12 @@ impl Group {
             State::Ready { first } if index < self.size && self.refused.is_empty() => Some(first + u64::from(index)),
             _ => None,
         }
+    }
+
+    /// The place of a command of a batch whose first one has this place.
+    pub(super) fn entered(&self, first: u64, index: u32) -> u64 {
+        let before = self.refused.partition_point(|refused| refused.0 < index);
+        first + u64::from(index) - before as u64
     }
 
     /// The error of a command that has been refused.

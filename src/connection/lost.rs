@@ -207,25 +207,41 @@ impl Engine {
     /// Takes back what is kept while there is no connection: the command of a handle whose time is over, or the transaction
     /// that it is part of. Returned is what the handle is told; nothing if there was nothing to take back.
     pub(super) fn withdraw(&mut self, handle: u64) -> Option<Error> {
-        let Link::Down(down) = &self.link else { return None };
-        let cause = down.cause().clone();
         let (first, last) = match Place::of(handle) {
             Place::Ordinary(place) => (place, place),
-            Place::Member { group: id, .. } => {
+            Place::Member { group: id, index } => {
                 let group = self.groups.get(id)?;
-                let State::Committed { multi } = group.state else { return None };
-                (multi, group.exec(multi))
+                match group.state {
+                    State::Committed { multi } => (multi, group.exec(multi)),
+                    State::Entered { first } if index != place::COMMIT => {
+                        let place = group.entered(first, index);
+                        (place, place)
+                    }
+                    _ => return None,
+                }
             }
             Place::Failed(_) | Place::Answered(_) | Place::Busy | Place::SecondBatch => return None,
         };
+        self.take_back(first, last, |_| true)
+    }
+
+    /// The same for the commands of a batch, from the `first` to the `last`, that have no handle.
+    pub(super) fn withdraw_detached(&mut self, first: u64, last: u64) {
+        self.ring.cover(self.next, self.issued);
+        self.take_back(first, last, |mark| mark == Mark::Detached);
+    }
+
+    fn take_back(&mut self, first: u64, last: u64, which: impl Fn(Mark) -> bool) -> Option<Error> {
+        let Link::Down(down) = &self.link else { return None };
+        let cause = down.cause().clone();
         let mut kept = self.keep();
         let all = kept.len();
-        kept.retain(|command| command.place < first || command.place > last);
+        kept.retain(|command| !(first..=last).contains(&command.place) || !which(self.ring.get(command.place)));
         if kept.len() == all {
             return None;
         }
         if last > first {
-            // Others may wait for what the transaction was to bring.
+            // Others may wait for what these were to bring.
             self.breaks += 1;
         }
         let loss = Loss { from: first, until: last + 1, unsent: first, partly: false, cause };

@@ -73,7 +73,7 @@ pub(crate) use reconnect::Down;
 pub use reconnect::Reconnect;
 pub(crate) use reconnect::is_hopeless;
 pub(crate) use routed::Arrival;
-pub(crate) use share::{Aside, Back, CHANGES, Look, Outcome, Outing, Share, Want};
+pub(crate) use share::{Aside, Back, CHANGES, Entered, Look, Outcome, Outing, Share, Want};
 pub use stats::Stats;
 pub(crate) use table::{Change, Effect};
 #[cfg(feature = "tls")]

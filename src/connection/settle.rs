@@ -454,7 +454,8 @@ impl Engine {
         }
         match &group.state {
             State::Ready { first } if index != place::COMMIT => Ok(Resolved::Place(first + u64::from(index))),
-            State::Ready { .. } => Ok(Resolved::Committed),
+            State::Entered { first } if index != place::COMMIT => Ok(Resolved::Place(group.entered(*first, index))),
+            State::Ready { .. } | State::Entered { .. } => Ok(Resolved::Committed),
             State::Open | State::Discarded => Err(Error::NotCommitted.into()),
             State::Failed(error) => Err(error.clone().into()),
             State::Committed { multi } => {
@@ -487,6 +488,9 @@ impl Engine {
             State::Committed { multi } if index == place::COMMIT => Some(group.exec(multi)),
             State::Committed { multi } => Some(group.exec(multi) + 1 + u64::from(index)),
             State::Ready { first } if index != place::COMMIT => Some(first + u64::from(index)),
+            State::Entered { first } if index != place::COMMIT && group.refusal(index).is_none() => {
+                Some(group.entered(first, index))
+            }
             _ => None,
         }
     }

@@ -1,5 +1,6 @@
 //! One connection for many threads.
 
+mod batch;
 #[cfg(all(loom, test))]
 mod model;
 mod multi_bulk;
@@ -12,6 +13,7 @@ mod turn;
 use std::fmt;
 use std::time::Duration;
 
+pub use batch::SharedBatch;
 pub use multi_bulk::SharedMultiBulk;
 pub use reply::{SharedQueued, SharedReply};
 use sync::Arc;
@@ -64,10 +66,10 @@ use crate::values::{FromReply, Value};
 ///
 /// What one thread does must not be felt by the others. So there is nothing that changes the connection (SELECT, AUTH, CLIENT
 /// SETNAME and the like), nothing that holds it (BLPOP, WAIT, XREAD with BLOCK), no WATCH, and no reading of a reply piece by
-/// piece: these do not compile, and by name they are [`Error::Refused`]. [`transaction`](Shared::transaction) is there: it is
-/// sent in one piece. Large replies and slow commands (KEYS, a long script) hold up what is behind them, as they do on
-/// every connection: a second `Shared`, or a [`Connection`], is the way around. For batches, watches and subscriptions, too,
-/// take a [`Connection`].
+/// piece: these do not compile, and by name they are [`Error::Refused`]. [`transaction`](Shared::transaction) and
+/// [`batch`](Shared::batch) are there: each is sent in one piece. Large replies and slow commands (KEYS, a long script) hold up what is behind them, as they do on
+/// every connection: a second `Shared`, or a [`Connection`], is the way around. For watches and subscriptions, too, take a
+/// [`Connection`].
 ///
 /// A value that is too large for one piece of memory cannot be read as it comes either ([`Reply::copy_to`](crate::Reply::copy_to)),
 /// nor written from a reader: the others would wait for the writer and the reader of one. Read it by GETRANGE, which holds

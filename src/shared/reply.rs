@@ -44,15 +44,15 @@ pub struct SharedReply<'c, T> {
     value: PhantomData<fn() -> T>,
 }
 
-/// The handle of one reply of a [`SharedTransaction`](crate::SharedTransaction): like [`SharedReply`], but dropping it costs
-/// nothing and does not wait.
+/// The handle of one reply of a [`SharedTransaction`](crate::SharedTransaction) or a [`SharedBatch`](crate::SharedBatch): like
+/// [`SharedReply`], but dropping it costs nothing and does not wait.
 ///
-/// Until the transaction is committed it gives [`Error::NotCommitted`](crate::Error::NotCommitted), and its element of EXEC's
-/// reply after that.
+/// Until the transaction is committed, or the batch finished, it gives [`Error::NotCommitted`](crate::Error::NotCommitted); after
+/// that its element of EXEC's reply, or its reply.
 ///
 /// # Drop
 ///
-/// Gives the handle up. If its reply is an error, that goes to the account.
+/// Gives the handle up. If its reply is an error, that goes to the account, or to the batch while that is being finished.
 pub struct SharedQueued<'c, T> {
     shared: &'c Shared,
     place: u64,
