@@ -1,14 +1,16 @@
 //! The turns that threads take, in every order that loom finds: run by `make loom`.
 //!
-//! The table is the real one; the wire is a few numbers. The server answers what has been written, in order, by the time
-//! that a thread has read, and a thread that reads when nothing has been written would never be answered: that fails the
-//! model, as does a thread that is still parked when all others have ended.
+//! The table is the real one; the wire is a few numbers, and a socket where that matters. The server answers what has been
+//! written, in order, by the time that a thread has read, and a thread that reads when nothing has been written would never be
+//! answered: that fails the model, as does a thread that still waits, be it on its seat or for the socket, when all others have
+//! ended.
 
-use loom::sync::Arc;
+use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
+use super::sync::lock;
 use super::turn::{Look, Seat, Table, Wire};
-use crate::connection::{Deadline, Want};
+use crate::connection::{Aside, Deadline, Want};
 use crate::error::{Error, Result};
 
 /// The reply of a place, or that it was lost.
@@ -29,17 +31,72 @@ struct Fake {
     breaks_in: Option<u32>,
     /// A thread reads.
     away: bool,
-    /// So many writes are taken only in part, and wait for room.
-    full: u32,
+    /// What is written goes there, and takes its time.
+    socket: Option<Arc<Socket>>,
     /// The next thread that reads panics.
     bomb: bool,
     /// A read brings one reply at most.
     slowly: bool,
+    /// Whoever hears of a break calls at this table.
+    listener: Option<Arc<Table<Fake>>>,
+    aside: Vec<Aside>,
+}
+
+/// A narrow socket, to a peer that reads no command before the reply of the one before has been taken.
+#[derive(Default)]
+struct Socket {
+    pipe: Mutex<Pipe>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Pipe {
+    /// So many commands have been written.
+    written: u64,
+    /// The replies of so many have been taken.
+    taken: u64,
+    /// A thread is about to take one.
+    reading: bool,
+}
+
+impl Pipe {
+    fn takes_more(&self) -> bool {
+        self.written == self.taken
+    }
+
+    fn has_a_reply(&self) -> bool {
+        self.written > self.taken
+    }
+}
+
+impl Socket {
+    fn change<R>(&self, change: impl FnOnce(&mut Pipe) -> R) -> R {
+        let changed = change(&mut lock(&self.pipe));
+        self.changed.notify_all();
+        changed
+    }
+
+    /// Waits until there is a reply, or room if that is wanted. There is no clock: a time is over at once. A reply that another
+    /// thread is about to take is none, which is as if it was looked at again and again until then.
+    fn wait(&self, reading: bool, writing: bool, patient: bool) {
+        let mut pipe = lock(&self.pipe);
+        while patient && !(pipe.has_a_reply() && (reading || !pipe.reading)) && !(writing && pipe.takes_more()) {
+            pipe = self.changed.wait(pipe).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
 }
 
 enum Errand {
-    Read { until: u64 },
-    Write,
+    Read {
+        until: u64,
+    },
+    /// Waits for the socket. `reading`: for all, and takes what there is.
+    Await {
+        socket: Arc<Socket>,
+        reading: bool,
+        writing: bool,
+        patient: bool,
+    },
     Panic,
 }
 
@@ -49,8 +106,30 @@ impl Fake {
         self.issued - 1
     }
 
+    /// Writes as much as the socket takes.
+    fn write(&mut self) -> bool {
+        let Some(socket) = &self.socket else {
+            self.flushed = self.issued;
+            return true;
+        };
+        while self.flushed < self.issued
+            && socket.change(|pipe| {
+                pipe.takes_more() && {
+                    pipe.written += 1;
+                    true
+                }
+            })
+        {
+            self.flushed += 1;
+        }
+        self.flushed == self.issued
+    }
+
     fn break_off(&mut self) {
         self.breaks += 1;
+        if let Some(table) = self.listener.clone() {
+            self.aside.push(Box::new(move || assert!(call(&table, &mut patient()).is_ok())));
+        }
         if std::mem::take(&mut self.keeps) && self.next < self.issued {
             self.lost = self.next + 1..self.issued;
             self.flushed = self.next;
@@ -106,33 +185,37 @@ impl Wire for Fake {
     }
 
     fn flush(&mut self) -> bool {
-        if self.full > 0 {
-            return false;
-        }
-        self.flushed = self.issued;
-        true
+        self.write()
     }
 
     fn leave(&mut self, deadline: &mut Deadline) -> Result<Errand> {
-        deadline.left()?;
+        let patient = deadline.left()?.is_none();
         assert!(!self.away, "two threads read");
         self.away = true;
         if std::mem::take(&mut self.bomb) {
             return Ok(Errand::Panic);
         }
-        // Else it waits for room as well.
-        assert!(self.full > 0 || self.flushed > self.next, "a thread reads, and there is nothing to come");
+        let writing = self.flushed < self.issued;
+        assert!(writing || self.flushed > self.next, "a thread reads, and there is nothing to come");
+        if let Some(socket) = self.socket.clone() {
+            socket.change(|pipe| pipe.reading = true);
+            return Ok(Errand::Await { socket, reading: true, writing, patient });
+        }
         Ok(Errand::Read { until: if self.slowly { self.flushed.min(self.next + 1) } else { self.flushed } })
     }
 
     fn leave_to_write(&mut self, deadline: &mut Deadline) -> Result<Errand> {
-        deadline.left()?;
-        Ok(Errand::Write)
+        let patient = deadline.left()?.is_none();
+        let socket = self.socket.clone().expect("without a socket there is always room");
+        // Whoever reads may leave, so this ends with a reply as well.
+        Ok(Errand::Await { socket, reading: false, writing: true, patient })
     }
 
     fn go(errand: Errand) -> Errand {
-        if let Errand::Panic = errand {
-            std::panic::resume_unwind(Box::new("a bomb"));
+        match &errand {
+            Errand::Read { .. } => {}
+            Errand::Await { socket, reading, writing, patient } => socket.wait(*reading, *writing, *patient),
+            Errand::Panic => std::panic::resume_unwind(Box::new("a bomb")),
         }
         errand
     }
@@ -153,11 +236,17 @@ impl Wire for Fake {
                     self.next = self.next.max(until);
                 }
             }
-            Errand::Write | Errand::Panic => {}
-        }
-        if self.full > 0 {
-            self.full -= 1;
-            self.flush();
+            Errand::Await { socket, reading, .. } => {
+                if reading {
+                    self.away = false;
+                    self.next = socket.change(|pipe| {
+                        (pipe.taken, pipe.reading) = (pipe.written, false);
+                        pipe.taken
+                    });
+                }
+                self.write();
+            }
+            Errand::Panic => {}
         }
         Ok(())
     }
@@ -165,6 +254,14 @@ impl Wire for Fake {
     fn missing(&mut self) {
         self.away = false;
         self.break_off();
+    }
+
+    fn has_aside(&mut self) -> bool {
+        !self.aside.is_empty()
+    }
+
+    fn aside(&mut self) -> Vec<Aside> {
+        std::mem::take(&mut self.aside)
     }
 }
 
@@ -277,14 +374,45 @@ fn a_break_is_told_to_those_behind_one_that_survives_it() {
     });
 }
 
+fn narrow() -> Fake {
+    Fake { socket: Some(Arc::default()), ..Fake::default() }
+}
+
 #[test]
-fn whoever_cannot_write_all_leaves_nobody_behind() {
+fn whoever_writes_to_a_full_socket_is_read_for() {
     explore(|| {
-        threads(Fake { full: 2, ..Fake::default() }, 3, |n, table| {
+        threads(narrow(), 2, |_, table| {
+            for _ in 0..2 {
+                assert!(matches!(call(table, &mut patient()), Ok(Ok(_))));
+            }
+        });
+    });
+}
+
+#[test]
+fn whoever_has_no_time_to_write_leaves_nobody_behind() {
+    explore(|| {
+        threads(narrow(), 3, |n, table| {
             let mut deadline = if n == 2 { hasty() } else { patient() };
             let outcome = call(table, &mut deadline);
             assert!(matches!(outcome, Ok(Ok(_))) || n == 2 && outcome.is_err());
         });
+    });
+}
+
+#[test]
+fn whoever_hears_of_a_break_may_come_to_the_table() {
+    explore(|| {
+        let table = Arc::new(Table::new(Fake { breaks_in: Some(1), ..Fake::default() }));
+        table.visit().wire().listener = Some(table.clone());
+        let other = {
+            let table = table.clone();
+            thread::spawn(move || assert!(call(&table, &mut patient()).is_ok()))
+        };
+        assert!(call(&table, &mut patient()).is_ok());
+        other.join().expect("no thread panics");
+        table.visit().wire().listener = None;
+        assert!(table.visit().is_empty());
     });
 }
 
