@@ -592,6 +592,15 @@ impl Share {
         aside
     }
 
+    /// Reads what is there, also what nobody has asked for: pushes, or the end of the connection.
+    pub(crate) fn look_around(&mut self) {
+        self.read_all();
+        let engine = self.engine();
+        if !engine.away && engine.is_up() && engine.next == engine.issued && engine.input.len() > 0 {
+            engine.look_at_surplus();
+        }
+    }
+
     // Handles.
 
     /// Gives a place up, without I/O.

@@ -276,10 +276,15 @@ impl Shared {
         self.table.visit().wire().connection().outstanding()
     }
 
-    /// Whether the connection is of no more use, as [`Connection::is_broken`]. Never waits for the server. While a thread waits
-    /// for a reply, the end of the connection is noticed at once.
+    /// Whether the connection is of no more use: every command gives an error from now on, or with a
+    /// [`Reconnect`](crate::Reconnect) policy the next one dials again. Never waits for the server.
+    ///
+    /// Unlike [`Connection::is_broken`] it has a look at the socket, for one system call, so that a connection is known to be
+    /// closed when the news of that has come. While a thread waits for a reply, that one notices at once.
     pub fn is_broken(&self) -> bool {
-        !self.table.visit().wire().is_up()
+        let mut visit = self.table.visit();
+        visit.wire().look_around();
+        !visit.wire().is_up()
     }
 
     /// What the connection has done so far, for all threads.
