@@ -6,7 +6,6 @@ mod support;
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -17,28 +16,12 @@ use redefer::testing::Server;
 use redefer::{
     Error, FromReply, Reconnect, Result, SendWhen, Shared, SharedReply, SharedTransaction, WaitError, prelude::*,
 };
+use support::shared::{in_the_end, threads};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn shared(server: &Server) -> Result<Shared> {
     Shared::open(support::config(server))
-}
-
-/// Runs so many threads, and fails if one does.
-fn threads(count: usize, run: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
-    let start = Barrier::new(count);
-    thread::scope(|scope| {
-        let (run, start) = (&run, &start);
-        let threads: Vec<_> = (0..count)
-            .map(|n| {
-                scope.spawn(move || {
-                    start.wait();
-                    run(n)
-                })
-            })
-            .collect();
-        threads.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
-    })
 }
 
 fn is_send_and_sync<T: Send + Sync>(_: &T) {}
@@ -465,14 +448,7 @@ fn a_wait_that_timed_out_is_given_up_and_its_late_reply_is_skipped() -> Result<(
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(Error::Timeout))), "{outcomes:?}");
-    let mut asleep = asleep;
-    let woken = loop {
-        match asleep.wait_timeout(LIMIT) {
-            Err(WaitError::Timeout(same)) => asleep = same,
-            other => break other,
-        }
-    };
-    assert!(woken.is_ok());
+    in_the_end(asleep)?;
     assert_eq!(short.echo::<String>("next").wait()?, "next");
     assert_eq!((short.outstanding(), short.stats().stored), (0, 0));
     Ok(())

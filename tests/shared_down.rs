@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use redefer::{Config, ConnectionLost, Error, Reconnect, Result, Sent, Shared, WaitError, prelude::*};
+use redefer::{Config, Error, Reconnect, Result, Sent, Shared, prelude::*};
 use support::scripted::{Scripted, bulk, gate};
+use support::shared::{self, in_the_end, lost};
 
 /// A server that goes away after one command, and lets nobody in before it is told to. Then it answers these commands, and no other.
 fn away_until(ready: &Arc<AtomicBool>, answers: &'static [&'static str]) -> Scripted {
@@ -35,22 +36,13 @@ fn away_until(ready: &Arc<AtomicBool>, answers: &'static [&'static str]) -> Scri
 
 fn config(peer: &Scripted) -> Result<Config> {
     let patient = Reconnect::forever().first_delay(Duration::from_millis(1)).max_delay(Duration::from_millis(5));
-    Ok(Config::from_url(&peer.url())?.reconnect(patient).timeout(Duration::from_millis(100)))
+    Ok(shared::config(peer)?.reconnect(patient).timeout(Duration::from_millis(100)))
 }
 
 /// Does not wait, and so takes no command back.
 fn until_broken(shared: &Shared) -> Result<()> {
     shared.flush()?;
     support::until("it is broken", || Ok(shared.is_broken()))
-}
-
-#[track_caller]
-fn lost<T>(outcome: Result<T>) -> Arc<ConnectionLost> {
-    match outcome {
-        Err(Error::ConnectionLost(lost)) => lost,
-        Err(other) => panic!("{other:?}"),
-        Ok(_) => panic!("there is no server"),
-    }
 }
 
 #[track_caller]
@@ -109,11 +101,9 @@ fn a_wait_whose_time_is_over_while_there_is_no_server_takes_its_own_command_back
     // These have no command of their own.
     assert!(matches!(shared.flush(), Err(Error::Timeout)));
     ready.store(true, Ordering::Relaxed);
-    let soon =
-        |handle: redefer::SharedReply<'_, String>| handle.wait_timeout(Duration::from_secs(20)).map_err(Error::from);
-    assert_eq!((soon(kept_too)?, soon(kept)?), ("kept too".to_owned(), "kept".to_owned()));
+    assert_eq!((in_the_end(kept_too)?, in_the_end(kept)?), ("kept too".to_owned(), "kept".to_owned()));
     assert_eq!(in_batch.wait_timeout(Duration::from_secs(20)).map_err(Error::from)?, "in a batch");
-    assert_eq!(soon(shared.echo("at last"))?, "at last");
+    assert_eq!(in_the_end(shared.echo::<String>("at last"))?, "at last");
     assert_eq!(shared.outstanding(), 0);
     drop(shared);
     peer.finish();
@@ -139,14 +129,8 @@ fn what_is_not_taken_in_while_there_is_no_server_says_that_it_was_not_sent() -> 
     unsent(batch.finish());
     unsent(queued.wait());
     ready.store(true, Ordering::Relaxed);
-    for (n, mut handle) in kept.into_iter().enumerate() {
-        let reply = loop {
-            match handle.wait_timeout(Duration::from_secs(20)) {
-                Err(WaitError::Timeout(same)) => handle = same,
-                outcome => break outcome,
-            }
-        };
-        assert_eq!(reply.map_err(Error::from)?, n);
+    for (n, handle) in kept.into_iter().enumerate() {
+        assert_eq!(in_the_end(handle)?, n);
     }
     drop(shared);
     peer.finish();
@@ -168,7 +152,7 @@ fn a_connection_that_is_closed_while_idle_is_known_to_be_without_a_command() -> 
         peer.send(bulk("next"))?;
         peer.expect_end()
     });
-    let shared = Shared::open(Config::from_url(&peer.url())?.reconnect(Reconnect::backoff()))?;
+    let shared = Shared::open(shared::config(&peer)?.reconnect(Reconnect::backoff()))?;
     support::until("the news has come", || {
         assert!(!shared.is_broken());
         Ok(shared.stats().pushes == 1)
@@ -192,7 +176,7 @@ fn a_reply_to_nothing_is_known_without_a_command() -> Result<()> {
         peer.send("+OK\r\n")?;
         peer.expect_end()
     });
-    let shared = Shared::open(Config::from_url(&peer.url())?)?;
+    let shared = Shared::open(shared::config(&peer)?)?;
     support::until("it is broken", || Ok(shared.is_broken()))?;
     let lost = lost(shared.echo::<String>("k").wait());
     assert_eq!(lost.sent(), Sent::Unsent);

@@ -9,19 +9,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use redefer::{Config, ConnectionLost, Error, Reconnect, Result, Sent, Shared, Value, WaitError, prelude::*};
+use redefer::{Error, Reconnect, Result, Sent, Shared, Value, WaitError, prelude::*};
 use support::scripted::{Scripted, bulk, gate};
-
-fn config(peer: &Scripted) -> Result<Config> {
-    Config::from_url(&peer.url())
-}
-
-fn lost(outcome: Result<Value>) -> std::sync::Arc<ConnectionLost> {
-    match outcome {
-        Err(Error::ConnectionLost(lost)) => lost,
-        other => panic!("{other:?}"),
-    }
-}
+use support::shared::{LONG, config, in_the_end, lost};
 
 fn echo(shared: &Shared, text: &str) -> Result<String> {
     shared.echo(text).wait()
@@ -35,16 +25,15 @@ fn all_who_wait_hear_at_once_that_the_connection_is_closed() -> Result<()> {
         peer.close();
         Ok(())
     });
-    // Far longer than the test may take.
-    let shared = Shared::open(config(&peer)?.timeout(Duration::from_secs(600)))?;
+    let shared = Shared::open(config(&peer)?.timeout(LONG))?;
     thread::scope(|scope| {
-        let waiting: Vec<_> = (0..16).map(|_| scope.spawn(|| shared.command("GET", "k").wait())).collect();
+        let waiting: Vec<_> = (0..16).map(|_| scope.spawn(|| shared.command::<Value>("GET", "k").wait())).collect();
         for thread in waiting {
             assert_eq!(lost(thread.join().expect("no panic")).sent(), Sent::Fully);
         }
     });
     assert!(shared.is_broken());
-    lost(shared.command("GET", "k").wait());
+    lost(shared.command::<Value>("GET", "k").wait());
     assert!(matches!(shared.sync(), Err(Error::ConnectionLost(_))));
     assert!(matches!(shared.flush(), Err(Error::ConnectionLost(_))));
     assert!(matches!(shared.transaction().commit().wait(), Err(Error::ConnectionLost(_))));
@@ -199,25 +188,11 @@ fn beyond_the_limits_issuing_waits_and_then_fails_without_sending() -> Result<()
     assert!(matches!(queued.wait(), Err(Error::Timeout)));
     opener.open();
     let last = kept.pop().expect("a handle");
-    let mut last = last;
-    let four = loop {
-        match last.wait_timeout(Duration::from_secs(20)) {
-            Err(WaitError::Timeout(same)) => last = same,
-            other => break other,
-        }
-    };
-    assert_eq!(four.expect("a reply"), "4");
+    assert_eq!(in_the_end(last)?, "4");
     for (n, handle) in kept.into_iter().enumerate() {
         assert_eq!(handle.wait()?, (n + 1).to_string());
     }
-    let mut next = shared.echo::<String>("next");
-    let next = loop {
-        match next.wait_timeout(Duration::from_secs(20)) {
-            Err(WaitError::Timeout(same)) => next = same,
-            other => break other,
-        }
-    };
-    assert_eq!(next.expect("a reply"), "next");
+    assert_eq!(in_the_end(shared.echo::<String>("next"))?, "next");
     peer.finish();
     Ok(())
 }
@@ -381,8 +356,7 @@ fn the_drop_of_a_handle_that_was_waited_for_in_vain_does_not_wait_again() -> Res
         peer.send(bulk("v"))?;
         peer.read_to_end().map(drop)
     });
-    // Far longer than the test may take.
-    let shared = Shared::open(config(&peer)?.timeout(Duration::from_secs(600)))?;
+    let shared = Shared::open(config(&peer)?.timeout(LONG))?;
     let Err(WaitError::Timeout(handle)) = shared.get::<String>("k").wait_timeout(Duration::from_millis(1)) else {
         panic!("nobody has answered")
     };

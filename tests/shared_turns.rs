@@ -10,12 +10,10 @@ use std::time::{Duration, Instant};
 
 use redefer::{Config, Error, Reconnect, Result, SendWhen, Shared, prelude::*};
 use support::scripted::{Scripted, bulk, gate};
-
-/// Far longer than a test may take: the peer gives up before.
-const LONG: Duration = Duration::from_secs(600);
+use support::shared::LONG;
 
 fn config(peer: &Scripted) -> Result<Config> {
-    Ok(Config::from_url(&peer.url())?.timeout(LONG).connect_timeout(LONG))
+    Ok(support::shared::config(peer)?.timeout(LONG).connect_timeout(LONG))
 }
 
 /// A reply that was taken in by a write, since the socket had it, is there: nothing else has to come first.

@@ -5,10 +5,12 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file is a crate of its own and uses a part of this one")]
 
+pub mod memory;
 pub mod nodes;
 #[cfg(unix)]
 pub mod proxy;
 pub mod scripted;
+pub mod shared;
 #[cfg(all(feature = "testing", feature = "tls"))]
 pub mod tls;
 
