@@ -11,6 +11,7 @@ mod config;
 mod deadline;
 mod elements;
 mod engine;
+mod entered;
 #[cfg(feature = "cache")]
 mod entries;
 mod events;
@@ -62,6 +63,7 @@ pub(crate) use deadline::Deadline;
 pub(crate) use elements::{Begun, Rest};
 pub(crate) use engine::{BUSY as IN_USE, EMPTY, GONE, TOO_LONG};
 use engine::{BUSY, Engine};
+pub(crate) use entered::Entered;
 #[cfg(feature = "cache")]
 pub(crate) use entries::Keys;
 pub(crate) use found::{Find, Found};
@@ -73,7 +75,7 @@ pub(crate) use reconnect::Down;
 pub use reconnect::Reconnect;
 pub(crate) use reconnect::is_hopeless;
 pub(crate) use routed::Arrival;
-pub(crate) use share::{Aside, Back, CHANGES, Entered, Look, Outcome, Outing, Share, Want};
+pub(crate) use share::{Aside, Back, CHANGES, Look, Outcome, Outing, Share, Want};
 pub use stats::Stats;
 pub(crate) use table::{Change, Effect};
 #[cfg(feature = "tls")]
