@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redefer::cluster::{Cluster, ClusterConfig, ClusterReply, ReadFrom, slot_of};
+use redefer::commands::ScanOptions;
 use redefer::prelude::*;
 use redefer::pubsub::Event;
 use redefer::{ConnectionLost, Reconnect, Result, Sent, testing};
@@ -469,30 +470,45 @@ fn nodes_come_and_go() {
 }
 
 #[test]
-fn what_goes_to_all_nodes_finds_the_new_primary_by_itself() -> Result<()> {
+fn what_goes_to_all_nodes_waits_for_a_failover() -> Result<()> {
     let nodes = testing::Cluster::builder().node_timeout(Duration::from_secs(1)).start().unwrap();
     // Each of them alone, so that no other command learns for it.
-    let (counting, scanning) = (open(&nodes), open(&nodes));
-    counting.dbsize().wait()?;
-    assert_eq!(scanning.scan::<String>().count(), 0);
+    let [counting, listing, scanning, flushing] = [(); 4].map(|()| open(&nodes));
+    let mut keys = keys(60);
+    keys.sort();
+    // All replicas have them.
+    let behind: Vec<_> = keys.iter().map(|key| counting.set(key, 2)).collect();
+    behind.into_iter().try_for_each(|set| set.wait())?;
+    assert_eq!(counting.wait(1, None).wait()?, 1);
+    let mut scan = scanning.scan_with::<String>(ScanOptions::new().count(1));
+    let mut found: Vec<String> = scan.by_ref().take(1).collect::<Result<_>>()?;
+    assert_eq!(listing.dbsize().wait()?, 60);
+    // Gathered while all is well, and not sent.
+    let count = counting.dbsize();
     nodes.kill(0);
+    assert_eq!(count.wait()?, 60);
+    let mut listed: Vec<String> = listing.command("KEYS", "*").wait()?;
+    listed.sort();
+    assert_eq!(listed, keys);
+    found.extend(scan.collect::<Result<Vec<_>>>()?);
+    found.sort();
+    found.dedup();
+    assert_eq!(found, keys);
+    // And one that writes: what was not sent before the next primary is gone is sent to the one behind it.
+    nodes.restart(0).unwrap();
     nodes.wait_until_agreed().unwrap();
-    let mut count = || match counting.dbsize().wait() {
-        Ok(_) => Ok(true),
-        // In vain, and it says so.
-        Err(error) => {
-            assert!(error.is_connection_lost(), "{error}");
-            Ok(false)
+    assert_eq!(flushing.dbsize().wait()?, 60);
+    nodes.kill(1);
+    match flushing.flushall().wait() {
+        Err(Error::ConnectionLost(lost)) => assert_ne!(lost.sent(), Sent::Unsent),
+        outcome => {
+            outcome?;
+            assert_eq!(counting.dbsize().wait()?, 0);
         }
-    };
-    support::until("all primaries can be counted", &mut count)?;
-    support::until("all primaries can be scanned", || match scanning.scan::<String>().next().transpose() {
-        Ok(_) => Ok(true),
-        Err(error) => {
-            assert!(error.is_connection_lost(), "{error}");
-            Ok(false)
-        }
-    })
+    }
+    flushing.flushall().wait()?;
+    assert_eq!(counting.dbsize().wait()?, 0);
+    counting.sync()
 }
 
 #[test]

@@ -412,6 +412,103 @@ fn a_silent_node_whose_slots_another_one_has_is_given_up() -> Result<()> {
 }
 
 #[test]
+fn what_goes_to_all_primaries_follows_the_slots_of_one_that_is_lost() -> Result<()> {
+    for heir in [false, true] {
+        let [a, b, c] = nodes();
+        let before = owners(&[&a, &b]);
+        // The slots of `a` go to a node that had none, or to one that has been asked already.
+        let after = if heir { owners(&[&c, &b]) } else { one_owner("127.0.0.1", b.port) };
+        let tell = |text: &str| [&a, &b, &c].iter().for_each(|node| *node.slots.lock().unwrap() = text.to_owned());
+        let (gone, all) = (a.gone.clone(), [&a, &b, &c].map(|node| node.slots.clone()));
+        a.does(move |_| {
+            all.iter().for_each(|slots| *slots.lock().unwrap() = after.clone());
+            gone.store(true, Ordering::SeqCst);
+            Say::Close
+        });
+        b.does(counts(2));
+        c.does(counts(10));
+        tell(&before);
+        let cluster = open(&a);
+        // It only reads, and may be sent again.
+        assert_eq!(cluster.dbsize().wait()?, if heir { 12 } else { 2 });
+        // These may have run, and are not.
+        let begin = || {
+            tell(&before);
+            a.gone.store(false, Ordering::SeqCst);
+            open(&a)
+        };
+        let cluster = begin();
+        match cluster.flushall().wait() {
+            Err(Error::ConnectionLost(lost)) => assert_eq!(lost.sent(), Sent::Fully),
+            other => panic!("{other:?}"),
+        }
+        assert!(!c.log().iter().any(|line| line == "FLUSHALL"));
+        // These have not run, since it is known already that the node is gone.
+        let cluster = begin();
+        cluster.get::<String>("b").detach();
+        assert!(cluster.sync().is_err() && a.gone.load(Ordering::SeqCst));
+        cluster.flushall().wait()?;
+        assert!(c.log().iter().any(|line| line == "FLUSHALL") == heir);
+        // Those who say that they may be.
+        let cluster = begin();
+        cluster.idempotent().flushall().wait()?;
+        let flushed = |node: &Node| node.log().iter().any(|line| line == "FLUSHALL");
+        assert!(flushed(&b) && flushed(&c) == heir);
+        cluster.sync()?;
+        assert_eq!(cluster.outstanding(), 0);
+    }
+    Ok(())
+}
+
+/// Has so many keys, and a cursor that is of use to nobody else.
+fn counts(keys: i64) -> impl FnMut(&Words) -> Say + Send {
+    move |words| match &*words[0] {
+        "DBSIZE" => say(&format!(":{keys}")),
+        "FLUSHALL" => say("+OK"),
+        "SCAN" if words[1] == "0" => {
+            Say::Bytes(format!("*2\r\n${}\r\n{keys}\r\n*1\r\n$2\r\n{keys:02}\r\n", keys.to_string().len()))
+        }
+        "SCAN" if words[1] == keys.to_string() => Say::Bytes("*2\r\n$1\r\n0\r\n*1\r\n$4\r\nlast\r\n".to_owned()),
+        _ => say("-ERR what is this?"),
+    }
+}
+
+#[test]
+fn a_scan_begins_again_where_a_primary_was_lost() -> Result<()> {
+    for heir in [false, true] {
+        let [a, b, c] = nodes();
+        let after = if heir { owners(&[&b, &c]) } else { one_owner("127.0.0.1", b.port) };
+        let (gone, all) = (a.gone.clone(), [&a, &b, &c].map(|node| node.slots.clone()));
+        all.iter().for_each(|slots| *slots.lock().unwrap() = owners(&[&b, &a]));
+        // It is lost behind its first page.
+        let mut first = counts(5);
+        a.does(move |words| match &*words[1] {
+            "0" => first(words),
+            _ => {
+                all.iter().for_each(|slots| *slots.lock().unwrap() = after.clone());
+                gone.store(true, Ordering::SeqCst);
+                Say::Close
+            }
+        });
+        b.does(counts(2));
+        c.does(counts(10));
+        let cluster = open(&a);
+        let keys = cluster.scan::<String>().collect::<Result<Vec<_>>>()?;
+        let expected = ["02", "last", "05"].into_iter().chain(if heir { vec!["10", "last"] } else { vec![] });
+        assert_eq!(keys, expected.collect::<Vec<_>>());
+    }
+    // What stays lost is an error at last, and the end.
+    let [a] = nodes();
+    let mut first = counts(5);
+    a.does(move |words| if words[1] == "0" { first(words) } else { Say::Close });
+    let cluster = open(&a);
+    let mut scan = cluster.scan::<String>();
+    assert!(matches!(scan.find(|key| key.is_err()), Some(Err(Error::ConnectionLost(_)))));
+    assert!(scan.next().is_none());
+    Ok(())
+}
+
+#[test]
 fn a_transaction_goes_to_another_node_whole() -> Result<()> {
     let [a, b] = nodes();
     for asked in [false, true] {

@@ -38,6 +38,8 @@ pub(super) struct Moved {
     pub(super) since: Instant,
     /// Somebody holds its handle.
     pub(super) live: bool,
+    /// The node that it was sent to last.
+    pub(super) last: u16,
     pub(super) at: At,
 }
 
@@ -445,6 +447,15 @@ impl Core {
         }
     }
 
+    /// The node that has answered a ticket, or was to: not of one in parts or of a transaction.
+    pub(super) fn node_of(&self, ticket: u64) -> u16 {
+        match (self.moved.get(&ticket), Ticket::of(ticket)) {
+            (Some(Moved { last, .. }), _) if *last != NOWHERE => *last,
+            (_, Ticket::Sent(n, _)) => n,
+            _ => NOWHERE,
+        }
+    }
+
     /// Takes the reply of a ticket that is [here](Where::Here).
     pub(super) fn take(&mut self, ticket: u64) -> Result<Stored> {
         if !self.moved.is_empty()
@@ -519,7 +530,7 @@ impl Core {
 
 impl Moved {
     pub(super) fn new(live: bool) -> Self {
-        Moved { hops: 0, tries: 0, resends: 0, since: Instant::now(), live, at: At::Parked(NO_SLOT) }
+        Moved { hops: 0, tries: 0, resends: 0, since: Instant::now(), live, last: NOWHERE, at: At::Parked(NO_SLOT) }
     }
 }
 

@@ -40,6 +40,14 @@ pub(super) enum Merge {
     SumByName,
 }
 
+/// Whether a command that goes to several nodes only asks, so that it may be sent more than once.
+pub(super) fn only_asks(name: &[u8], word: Option<&[u8]>) -> bool {
+    matches!(
+        (name, word.unwrap_or_default()),
+        (b"DBSIZE" | b"KEYS" | b"PUBSUB", _) | (b"SCRIPT", b"EXISTS") | (b"SLOWLOG" | b"COMMANDLOG", b"LEN")
+    )
+}
+
 const OF_CONNECTION: &str = "it is about one connection, and a cluster has several: set it in the Config, or open a \
     connection to a node with Cluster::connection_to";
 const OF_NODE: &str = "it is about one node: open a connection to that with Cluster::connection_to";

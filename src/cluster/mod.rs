@@ -34,8 +34,8 @@
 //! | MGET, MSET, DEL, UNLINK, EXISTS, TOUCH with keys of several slots | in parts, one for each slot; the replies are put together in order. **Not one atomic step**: some parts may have run when another one fails, and the first error is told |
 //! | others with keys of several slots | nowhere: an error of the code CROSSSLOT, and nothing is sent |
 //! | PING, ECHO, TIME, INFO, RANDOMKEY, PUBLISH, scripts without keys, questions about the cluster | to any primary |
-//! | DBSIZE, KEYS, FLUSHALL, FLUSHDB, WAIT, SCRIPT EXISTS, FUNCTION LOAD and the like | to all primaries; the sum, all elements, the least, whether all are so, or the first reply. They do not wait for a failover: while a primary cannot be reached they are an error, and so is SCAN |
-//! | CONFIG SET, SCRIPT LOAD, SCRIPT FLUSH, ACL SETUSER, SLOWLOG LEN, PUBSUB and the like | to all nodes, replicas included |
+//! | DBSIZE, KEYS, FLUSHALL, FLUSHDB, WAIT, SCRIPT EXISTS, FUNCTION LOAD and the like | to all primaries; the sum, all elements, the least, whether all are so, or the first reply. The part of a primary that cannot be reached goes to whoever has its slots within the response timeout; WAIT, which is about one connection's writes, is lost with that |
+//! | CONFIG SET, SCRIPT LOAD, SCRIPT FLUSH, ACL SETUSER, SLOWLOG LEN, PUBSUB and the like | to all nodes, replicas included; a replica that cannot be reached is an error |
 //! | what is about one connection or one node | nowhere: [`Error::Refused`]; [`Cluster::connection_to`] is for that |
 //! | by name ([`Cluster::command`]) | as the servers say: COMMAND INFO is asked once for each name that is not known here, and COMMAND GETKEYS each time for the few whose keys cannot be found otherwise |
 //!

@@ -161,6 +161,7 @@ impl Core {
                 self.parked -= 1;
                 if let Some(moved) = self.moved.get_mut(&parked.ticket) {
                     moved.at = At::Sent(n, place);
+                    moved.last = n;
                 }
                 Attempt::Sent(n)
             }

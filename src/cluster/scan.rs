@@ -6,10 +6,12 @@ use std::vec;
 
 use super::core::NO_SLOT;
 use super::node::flag;
+use super::reply::decode;
+use super::wait::Time;
 use super::{Cluster, Issued};
 use crate::args::cmd;
 use crate::commands::{Page, ScanOptions};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, WaitError};
 use crate::values::FromReply;
 
 /// An iterator over the keys of all primaries, made by [`Cluster::scan`].
@@ -18,15 +20,33 @@ use crate::values::FromReply;
 /// beginning to the end is found at least once, **unless its slot moves meanwhile**: then it may be missed, or come again.
 /// Valkey 9.1 has [`clusterscan`](crate::commands::ClusterCommands::clusterscan), which knows of slots.
 ///
+/// When a primary is lost, the one that takes over its slots is asked from the beginning, since a cursor is of use to one server
+/// only: keys of those slots come again. That is waited for as for any command, for at most
+/// [`Config::timeout`](crate::Config::timeout).
+///
 /// It ends after its first error.
 pub struct ClusterScan<'c, T> {
     cluster: &'c Cluster,
     options: ScanOptions,
-    nodes: vec::IntoIter<u16>,
-    /// The node that is being asked, and the cursor of its next page.
-    current: Option<(u16, u64)>,
+    /// A slot of each primary that has not been asked.
+    slots: vec::IntoIter<u16>,
+    /// Those that have been asked, or are.
+    asked: Vec<u16>,
+    current: Option<Current>,
     items: vec::IntoIter<T>,
 }
+
+/// The primary that is being asked.
+struct Current {
+    slot: u16,
+    /// Which it is, and the cursor of its next page, when it has answered once.
+    at: Option<(u16, u64)>,
+    /// How many times it was lost.
+    lost: u32,
+}
+
+/// How often the keys of one primary are asked for from the beginning.
+const RETRIES: u32 = 15;
 
 impl Cluster {
     /// All keys, each as a `T`. Never blocks before the first one is asked for, unless the topology has to be looked at anew.
@@ -36,23 +56,69 @@ impl Cluster {
 
     /// All keys that the options let through.
     pub fn scan_with<T: FromReply>(&self, options: ScanOptions) -> ClusterScan<'_, T> {
-        let nodes = self.with(|core| {
-            // Those that are known to be gone are not asked again.
-            let timeout = core.timeout();
-            core.refresh_if_due(timeout);
-            core.primaries().to_vec()
+        let slots = self.with(|core| {
+            core.look_before_all();
+            let primaries = core.primaries().to_vec();
+            primaries.into_iter().filter_map(|n| core.slot_of_primary(n)).collect()
         });
-        let nodes = nodes.unwrap_or_default();
-        ClusterScan { cluster: self, options, nodes: nodes.into_iter(), current: None, items: Vec::new().into_iter() }
+        ClusterScan {
+            cluster: self,
+            options,
+            slots: slots.unwrap_or_else(|_| Vec::new()).into_iter(),
+            asked: Vec::new(),
+            current: None,
+            items: Vec::new().into_iter(),
+        }
     }
 }
 
 impl<T: FromReply> ClusterScan<'_, T> {
-    fn page(&mut self, n: u16, cursor: u64) -> Result<Page<T>> {
+    /// Asks for the next page: which node has answered, if it is the first one, and what.
+    fn page(&self, current: &Current) -> Result<(u16, Page<T>)> {
+        let cursor = current.at.map_or(0, |(_, cursor)| cursor);
         let Issued { bytes, .. } = Issued::of(&cmd("SCAN").arg(cursor).options(&self.options))?;
-        let flags = flag::FIXED | flag::IDEMPOTENT;
-        let ticket = self.cluster.with(|core| core.issue_at(n, NO_SLOT, &bytes, flags, None))?;
-        self.cluster.wait(ticket)
+        let (n, frame) = self.cluster.with(|core| {
+            let ticket = match current.at {
+                // Whoever has the slot by then.
+                None => core.issue(current.slot, &bytes, flag::IDEMPOTENT, None),
+                Some((n, _)) => core.issue_at(n, NO_SLOT, &bytes, flag::FIXED, None),
+            };
+            core.arrive(ticket, &mut Time::usual()).map_err(|error| match error {
+                WaitError::Failed(error) => error,
+                WaitError::Timeout(()) => core.expire(ticket),
+            })?;
+            Ok::<_, Error>((core.node_of(ticket), core.take(ticket)?))
+        })??;
+        Ok((n, decode(&frame)?))
+    }
+
+    /// The next page that has keys nobody has seen, if there is one.
+    fn next_page(&mut self) -> Result<Option<Vec<T>>> {
+        let mut current = match self.current.take() {
+            Some(current) => current,
+            None => match self.slots.next() {
+                Some(slot) => Current { slot, at: None, lost: 0 },
+                None => return Ok(None),
+            },
+        };
+        let (n, page) = loop {
+            match self.page(&current) {
+                Err(error) if current.at.is_some() && error.is_connection_lost() && current.lost < RETRIES => {
+                    current = Current { at: None, lost: current.lost + 1, ..current };
+                    self.asked.pop();
+                }
+                outcome => break outcome?,
+            }
+        };
+        if current.at.is_none() {
+            if self.asked.contains(&n) {
+                // It has taken over the slots of another one, and has been asked for all that it has.
+                return Ok(Some(Vec::new()));
+            }
+            self.asked.push(n);
+        }
+        self.current = (page.cursor != 0).then_some(Current { at: Some((n, page.cursor)), ..current });
+        Ok(Some(page.items))
     }
 }
 
@@ -64,18 +130,12 @@ impl<T: FromReply> Iterator for ClusterScan<'_, T> {
             if let Some(item) = self.items.next() {
                 return Some(Ok(item));
             }
-            let (n, cursor) = match self.current.take() {
-                Some(current) => current,
-                None => (self.nodes.next()?, 0),
-            };
-            match self.page(n, cursor) {
-                Ok(page) => {
-                    self.items = page.items.into_iter();
-                    self.current = (page.cursor != 0).then_some((n, page.cursor));
-                }
+            match self.next_page() {
+                Ok(Some(items)) => self.items = items.into_iter(),
+                Ok(None) => return None,
                 Err(error) => {
-                    self.nodes = Vec::new().into_iter();
-                    return Some(Err::<T, Error>(error));
+                    self.slots = Vec::new().into_iter();
+                    return Some(Err(error));
                 }
             }
         }

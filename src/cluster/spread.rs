@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::core::{Core, NO_SLOT};
-use super::kinds::{Kind, Merge, kind};
+use super::core::{Core, NO_OWNER, NO_SLOT, NOWHERE};
+use super::kinds::{Kind, Merge, kind, only_asks};
 use super::node::flag;
 use super::slot::slot_of;
 use super::ticket::spread;
@@ -16,15 +16,18 @@ use crate::resp::{self, Elements, Frame, encode};
 /// A command in parts.
 pub(super) struct Spread {
     pub(super) parts: Vec<u64>,
-    /// What has been waited for so far.
-    frames: Vec<Stored>,
+    /// What has been waited for so far, and which node has said it.
+    frames: Vec<(u16, Stored)>,
     error: Option<Error>,
     how: How,
 }
 
 /// How the replies of the parts become one.
 enum How {
-    Merge(Merge),
+    /// Of each slot.
+    Slots(Merge),
+    /// Of each node.
+    Nodes(Merge),
     /// Each element of each part has this place in the whole.
     Places(Vec<Vec<usize>>),
 }
@@ -106,7 +109,7 @@ impl Core {
             parts.push(self.issue(slot, &encoded, flags, None));
             all_places.push(places);
         }
-        self.keep_spread(parts, divided.merge.map_or(How::Places(all_places), How::Merge))
+        self.keep_spread(parts, divided.merge.map_or(How::Places(all_places), How::Slots))
     }
 
     /// Issues a command without keys where its kind says.
@@ -116,9 +119,7 @@ impl Core {
         let word = words.next();
         let kind = kind(&name, word.as_deref()).unwrap_or(Kind::Any);
         if matches!(kind, Kind::Primaries(_) | Kind::Members(_)) {
-            // Those that are known to be gone are not asked again.
-            let timeout = self.timeout();
-            self.refresh_if_due(timeout);
+            self.look_before_all();
         }
         let (nodes, merge) = match kind {
             Kind::Refused(why) => return self.born_failed(Error::Refused(why)),
@@ -126,12 +127,42 @@ impl Core {
             Kind::Primaries(merge) => (self.primaries().to_vec(), merge),
             Kind::Members(merge) => (self.members(), merge),
         };
+        if nodes.is_empty() {
+            return self.born_failed(NO_OWNER);
+        }
         if let Err(error) = self.make_room() {
             return self.born_failed(error);
         }
-        let flags = (flags | flag::FIXED) & !flag::READ;
-        let parts = nodes.into_iter().map(|n| self.issue_at(n, NO_SLOT, bytes, flags, block)).collect();
-        self.keep_spread(parts, How::Merge(merge))
+        let mut flags = flags & !flag::READ;
+        if only_asks(&name, word.as_deref()) {
+            flags |= flag::IDEMPOTENT;
+        }
+        // It is about what was written on this very connection.
+        let stays = name == b"WAIT";
+        let parts = nodes.into_iter().map(|n| match self.slot_of_primary(n) {
+            Some(slot) if !stays => self.issue(slot, bytes, flags, block),
+            _ => self.issue_at(n, NO_SLOT, bytes, flags | flag::FIXED, block),
+        });
+        let parts = parts.collect();
+        self.keep_spread(parts, How::Nodes(merge))
+    }
+
+    /// Looks at the topology, if need be, before something goes to all nodes: those that are known to be gone are not asked
+    /// again, and those that nothing has been sent to may have become replicas long ago, which answer such commands, too.
+    pub(super) fn look_before_all(&mut self) {
+        let primaries = self.primaries().to_vec();
+        self.stale |= primaries.iter().any(|n| self.nodes[usize::from(*n)].conn.is_none());
+        let timeout = self.timeout();
+        self.refresh_if_due(timeout);
+    }
+
+    /// A slot of a primary. What goes there as a command of that slot goes to whoever has it, should the primary fail.
+    pub(super) fn slot_of_primary(&self, n: u16) -> Option<u16> {
+        let mut its = (0..NO_SLOT).filter(|slot| self.slots[usize::from(*slot)] == n);
+        let first = its.next()?;
+        // One that moves may be with another primary soon.
+        let at_rest = |slot: &u16| !self.troubles.contains_key(slot);
+        Some(if at_rest(&first) { first } else { its.find(at_rest).unwrap_or(first) })
     }
 
     /// Waits for all parts and puts them together.
@@ -140,18 +171,18 @@ impl Core {
             let Some(whole) = self.spread(id) else { return Err(Error::Refused(GONE).into()) };
             let Some(part) = whole.parts.get(whole.frames.len()).copied() else { break };
             self.arrive(part, time)?;
-            let taken = self.take(part);
+            let (n, taken) = (self.node_of(part), self.take(part));
             let Some(whole) = self.spread(id) else { return Err(Error::Refused(GONE).into()) };
             whole.frames.push(match taken {
                 Ok(frame) => {
                     if let Some(Frame::Error(message)) = resp::frame(&frame) {
                         whole.error.get_or_insert(ServerError::new(message).into());
                     }
-                    frame
+                    (n, frame)
                 }
                 Err(error) => {
                     whole.error.get_or_insert(error);
-                    Stored::new()
+                    (NOWHERE, Stored::new())
                 }
             });
         }
@@ -177,11 +208,15 @@ impl Core {
 }
 
 impl How {
-    fn put_together(&self, all: &[Stored]) -> Option<Vec<u8>> {
+    fn put_together(&self, all: &[(u16, Stored)]) -> Option<Vec<u8>> {
+        // A primary that has taken over the slots of another one has answered for both, and counts once.
+        let again = |at: usize| all[..at].iter().any(|before| before.0 == all[at].0);
+        let counts = |at: &usize| !(matches!(self, How::Nodes(_)) && again(*at));
+        let all: Vec<&Stored> = (0..all.len()).filter(counts).map(|at| &all[at].1).collect();
         let frames: Vec<Frame<'_>> = all.iter().map(|frame| resp::frame(frame)).collect::<Option<_>>()?;
         let merge = match self {
             How::Places(places) => return in_places(places, &frames),
-            How::Merge(merge) => merge,
+            How::Slots(merge) | How::Nodes(merge) => merge,
         };
         let numbers = || frames.iter().map(number).collect::<Option<Vec<i64>>>();
         match merge {

@@ -37,6 +37,8 @@ pub struct Node {
     pub accepted: Arc<AtomicUsize>,
     /// Accepts connections, and says nothing.
     pub mute: Arc<AtomicBool>,
+    /// Lets nobody in any more.
+    pub gone: Arc<AtomicBool>,
     streams: Arc<Mutex<Vec<TcpStream>>>,
 }
 
@@ -51,15 +53,19 @@ impl Node {
             chops: Arc::default(),
             accepted: Arc::default(),
             mute: Arc::default(),
+            gone: Arc::default(),
             streams: Arc::default(),
         };
         let (log, script, slots) = (node.log.clone(), node.script.clone(), node.slots.clone());
         let (chops, accepted, mute) = (node.chops.clone(), node.accepted.clone(), node.mute.clone());
-        let streams = node.streams.clone();
+        let (gone, streams) = (node.gone.clone(), node.streams.clone());
         // Ends with the process.
         thread::spawn(move || {
             for stream in listener.incoming() {
                 accepted.fetch_add(1, Ordering::SeqCst);
+                if gone.load(Ordering::SeqCst) {
+                    continue;
+                }
                 streams.lock().unwrap().extend(stream.as_ref().ok().and_then(|stream| stream.try_clone().ok()));
                 let (log, script, slots) = (log.clone(), script.clone(), slots.clone());
                 let (chops, mute) = (chops.clone(), mute.clone());
@@ -163,6 +169,16 @@ pub fn nodes<const N: usize>() -> [Node; N] {
     let all = one_owner("127.0.0.1", nodes[0].port);
     nodes.iter().for_each(|node| *node.slots.lock().unwrap() = all.clone());
     nodes
+}
+
+/// What CLUSTER SLOTS says when each of these has as many slots, in their order.
+pub fn owners(nodes: &[&Node]) -> String {
+    let bound = |index: usize| index * 16_384 / nodes.len();
+    let entry = |(index, node): (usize, &&Node)| {
+        let (first, last) = (bound(index), bound(index + 1) - 1);
+        format!("*3\r\n:{first}\r\n:{last}\r\n*3\r\n$9\r\n127.0.0.1\r\n:{}\r\n$2\r\nid\r\n", node.port)
+    };
+    format!("*{}\r\n{}", nodes.len(), nodes.iter().enumerate().map(entry).collect::<String>())
 }
 
 pub fn one_owner(host: &str, port: u16) -> String {
