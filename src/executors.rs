@@ -1,7 +1,7 @@
 //! Which groups of commands each executor has: one list, so that a group cannot be forgotten on one of them.
 
 use crate::batch::Batch;
-use crate::cluster::{Cluster, ClusterTransaction};
+use crate::cluster::{Cluster, ClusterBatch, ClusterTransaction};
 use crate::commands::*;
 use crate::connection::Connection;
 use crate::idempotent::Idempotent;
@@ -37,7 +37,7 @@ on_all!(&Shared, Idempotent<&Shared>, &SharedBatch<'_>, &SharedTransaction<'_>);
 #[cfg(feature = "cache")]
 on_all!(&crate::cache::Cached, crate::cache::OptedIn<'_>);
 
-on_all!(&Cluster, Idempotent<&Cluster>, &ClusterTransaction<'_>);
+on_all!(&Cluster, Idempotent<&Cluster>, &ClusterBatch<'_>, &ClusterTransaction<'_>);
 
 // What is set for the connection, which others must not have set for them.
 impl ClientSettingCommands for &Connection {}
@@ -48,6 +48,7 @@ impl ClientSettingCommands for Idempotent<&Connection> {}
 // What needs the connection for itself, or changes it.
 impl ScanCommands for &Connection {}
 impl ScanCommands for &Shared {}
+impl ScanCommands for &Cluster {}
 impl SessionCommands for &Connection {}
 impl BlockingListCommands for &Connection {}
 impl BlockingSortedSetCommands for &Connection {}

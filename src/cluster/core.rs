@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::batch::Record;
 use super::config::{ClusterConfig, ReadFrom};
 use super::kinds::Known;
 use super::node::{Entry, ITSELF, Node, flag};
@@ -110,6 +111,7 @@ pub(super) struct Core {
     others: u64,
     pub(super) spreads: Slab<Spread>,
     pub(super) groups: Slab<Group>,
+    pub(super) batches: Slab<Record>,
     /// What is known of commands by their names.
     pub(super) known: Known,
     /// The first error nobody saw.
@@ -148,6 +150,7 @@ impl Core {
             others: 0,
             spreads: Slab::default(),
             groups: Slab::default(),
+            batches: Slab::default(),
             known: Known::default(),
             account: None,
             unseen: 0,
@@ -481,6 +484,7 @@ impl Core {
         match Ticket::of(ticket) {
             Ticket::Spread(id) => return self.detach_spread(id),
             Ticket::Member(id, index) => return self.detach_member(id, index),
+            Ticket::Batched(id, index) => return self.detach_batched(id, index),
             _ if ticket == BUSY => return,
             _ => {}
         }

@@ -105,7 +105,7 @@ impl Core {
 
 impl Cluster {
     #[inline(always)]
-    fn issue<A: Arguments>(&self, command: &Command<A>, flags: u8) -> u64 {
+    pub(super) fn issue<A: Arguments>(&self, command: &Command<A>, flags: u8) -> u64 {
         if !A::DIRECT {
             // What the arguments do is their author's: it is done before the cluster is touched.
             let issued = Issued::of(command);
@@ -124,7 +124,7 @@ impl Cluster {
         Ok(Issued { bytes, keys, block: None })
     }
 
-    fn issue_named(&self, name: &str, arguments: impl ToArgs, flags: u8) -> u64 {
+    pub(super) fn issue_named(&self, name: &str, arguments: impl ToArgs, flags: u8) -> u64 {
         let encoded = Encoded::named(name, arguments);
         let issued = self.with(|core| {
             let bytes = match encoded {

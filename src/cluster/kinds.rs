@@ -246,6 +246,8 @@ impl Core {
             let names: Vec<String> = subcommands.chain(reads(&info).then(|| info.name.clone())).collect();
             self.known.reading.extend(names.into_iter().map(|name| name.to_ascii_lowercase()));
         }
+        // A cursor is of use to one server only, and replicas take turns.
+        self.known.reading.retain(|name| !matches!(&**name, "hscan" | "sscan" | "zscan"));
         Ok(())
     }
 

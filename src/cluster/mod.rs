@@ -37,6 +37,7 @@
 //! | DBSIZE, KEYS, FLUSHALL, FLUSHDB, WAIT, SCRIPT EXISTS, FUNCTION LOAD and the like | to all primaries; the sum, all elements, the least, whether all are so, or the first reply. The part of a primary that cannot be reached goes to whoever has its slots within the response timeout; WAIT, which is about one connection's writes, is lost with that |
 //! | CONFIG SET, SCRIPT LOAD, SCRIPT FLUSH, ACL SETUSER, SLOWLOG LEN, PUBSUB and the like | to all nodes, replicas included; a replica that cannot be reached is an error |
 //! | what is about one connection or one node | nowhere: [`Error::Refused`]; [`Cluster::connection_to`] is for that |
+//! | HSCAN, SSCAN and ZSCAN | to the primary that has the key, also with [`ReadFrom`]: a cursor is of use to one server only. If another one takes over between two pages, elements may be missed |
 //! | by name ([`Cluster::command`]) | as the servers say: COMMAND INFO is asked once for each name that is not known here, and COMMAND GETKEYS each time for the few whose keys cannot be found otherwise |
 //!
 //! # Redirects
@@ -63,6 +64,7 @@
 //! Replication is asynchronous: a primary that dies may take with it what it has acknowledged and not passed on. WAIT
 //! ([`wait`](crate::commands::BlockingKeyCommands::wait)) asks how many replicas have what was written before.
 
+mod batch;
 mod bulk;
 mod config;
 mod core;
@@ -78,6 +80,7 @@ mod settle;
 mod slab;
 mod slot;
 mod spread;
+mod streamed;
 mod ticket;
 mod topology;
 mod transaction;
@@ -93,6 +96,7 @@ use crate::connection::IN_USE;
 use crate::error::{Error, Result, WaitError};
 use crate::idempotent::Idempotent;
 
+pub use batch::ClusterBatch;
 pub use bulk::ClusterMultiBulk;
 pub use config::{ClusterConfig, IntoClusterConfig, ReadFrom};
 pub(in crate::cluster) use execute::Issued;

@@ -25,13 +25,14 @@ use crate::values::FromReply;
 /// panicking.
 #[must_use = "dropping a reply waits for it; use `wait` to get it, or `detach` to give it up"]
 pub struct ClusterReply<'c, T> {
-    cluster: &'c Cluster,
-    ticket: u64,
+    pub(super) cluster: &'c Cluster,
+    pub(super) ticket: u64,
     value: PhantomData<fn() -> T>,
 }
 
-/// The handle of one reply of a [`ClusterTransaction`](super::ClusterTransaction): like [`ClusterReply`], but dropping it costs
-/// nothing and does not wait, and before the commit it is [`Error::NotCommitted`] without I/O.
+/// The handle of one reply of a [`ClusterTransaction`](super::ClusterTransaction) or a [`ClusterBatch`](super::ClusterBatch):
+/// like [`ClusterReply`], but dropping it costs nothing and does not wait, and before the commit of a transaction it is
+/// [`Error::NotCommitted`] without I/O.
 pub struct ClusterQueued<'c, T> {
     cluster: &'c Cluster,
     ticket: u64,

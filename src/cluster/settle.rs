@@ -168,6 +168,12 @@ impl Core {
         place
     }
 
+    /// Moves on behind the reply to a ticket that is taken elsewhere.
+    pub(super) fn passed(&mut self, n: u16, entry: Entry, ticket: u64) {
+        self.pass(n, entry);
+        self.moved.remove(&ticket);
+    }
+
     /// One less is outstanding for a slot.
     #[inline(always)]
     pub(super) fn answered(&mut self, slot: u16) {
@@ -261,7 +267,9 @@ impl Core {
             Some(more @ 1..) => pause(u32::from(more)),
             _ => Duration::ZERO,
         };
-        if moved.hops > most || expired {
+        // What was fed from a reader is not there any more.
+        if moved.hops > most || expired || bytes.is_empty() {
+            self.stale |= follows;
             return self.finish(ticket, Err(error.into()));
         }
         let from = self.nodes[usize::from(n)].address.clone();

@@ -6,7 +6,7 @@ use super::core::{Core, NO_OWNER, NO_SLOT, NOWHERE};
 use super::kinds::{Kind, Merge, kind, only_asks};
 use super::node::flag;
 use super::slot::slot_of;
-use super::ticket::spread;
+use super::ticket::{Ticket, spread};
 use super::wait::Time;
 use crate::args::Block;
 use crate::connection::{GONE, Stored};
@@ -80,6 +80,14 @@ pub(super) fn cross_slot() -> Error {
 impl Core {
     pub(super) fn spread(&mut self, id: u32) -> Option<&mut Spread> {
         self.spreads.get_mut(id)
+    }
+
+    /// The tickets of the parts of a command; that is itself, if it has none.
+    pub(super) fn parts_of(&mut self, ticket: u64) -> Vec<u64> {
+        match Ticket::of(ticket) {
+            Ticket::Spread(id) => self.spread(id).map(|spread| spread.parts.clone()).unwrap_or_default(),
+            _ => vec![ticket],
+        }
     }
 
     fn keep_spread(&mut self, parts: Vec<u64>, how: How) -> u64 {

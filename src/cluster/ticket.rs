@@ -8,6 +8,8 @@ const SPREAD: u64 = 2 << 62;
 const MEMBER: u64 = 3 << 62;
 /// The handle of a command issued while the cluster was in use further up the stack.
 pub(super) const BUSY: u64 = OTHER | (OTHER - 1);
+/// In the number of a transaction: it is that of a batch.
+const BATCH: u32 = 1 << 29;
 /// The index that stands for a transaction as a whole.
 pub(super) const COMMIT: u32 = u32::MAX;
 
@@ -22,6 +24,8 @@ pub(super) enum Ticket {
     Spread(u32),
     /// A command of a transaction.
     Member(u32, u32),
+    /// A command of a batch.
+    Batched(u32, u32),
 }
 
 impl Ticket {
@@ -31,7 +35,10 @@ impl Ticket {
             0 => Ticket::Sent((ticket >> PLACE_BITS) as u16, ticket & ((1 << PLACE_BITS) - 1)),
             OTHER => Ticket::Other,
             SPREAD => Ticket::Spread(ticket as u32),
-            _ => Ticket::Member((ticket >> 32) as u32 & (u32::MAX >> 2), ticket as u32),
+            _ => match ((ticket >> 32) as u32 & (u32::MAX >> 2), ticket as u32) {
+                (id, index) if id & BATCH != 0 => Ticket::Batched(id & !BATCH, index),
+                (id, index) => Ticket::Member(id, index),
+            },
         }
     }
 }
@@ -54,6 +61,10 @@ pub(super) fn member(group: u32, index: u32) -> u64 {
     MEMBER | u64::from(group) << 32 | u64::from(index)
 }
 
+pub(super) fn batched(id: u32, index: u32) -> u64 {
+    member(id | BATCH, index)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +76,6 @@ mod tests {
         assert_eq!(Ticket::of(BUSY), Ticket::Other);
         assert_eq!(Ticket::of(spread(7)), Ticket::Spread(7));
         assert_eq!(Ticket::of(member(3, COMMIT)), Ticket::Member(3, COMMIT));
+        assert_eq!(Ticket::of(batched(3, 4)), Ticket::Batched(3, 4));
     }
 }

@@ -79,6 +79,7 @@ impl Core {
         match Ticket::of(ticket) {
             Ticket::Spread(id) => return self.wait_spread(id, time),
             Ticket::Member(id, index) => return self.wait_member(id, index, time),
+            Ticket::Batched(id, index) => return self.wait_batched(id, index, time),
             _ => {}
         }
         self.arrive(ticket, time)?;
@@ -98,6 +99,9 @@ impl Core {
 
     /// A wait has ended without a reply: the ticket is given up. Why its command has not run, if that is known.
     pub(super) fn expire(&mut self, ticket: u64) -> Error {
+        if let Ticket::Batched(id, index) = Ticket::of(ticket) {
+            return self.expire_batched(id, index);
+        }
         if !matches!(Ticket::of(ticket), Ticket::Spread(_) | Ticket::Member(..))
             && let Where::Parked(slot) = self.locate(ticket)
             && let Some(cause) = self.withdraw(ticket, slot)
@@ -109,7 +113,7 @@ impl Core {
     }
 
     /// Waits for the reply that comes next from a node, on the way to the one of `place`.
-    fn read_from(&mut self, n: u16, place: u64, time: &mut Time) -> Result<(), WaitError<()>> {
+    pub(super) fn read_from(&mut self, n: u16, place: u64, time: &mut Time) -> Result<(), WaitError<()>> {
         if self.settle_run(n, place) {
             self.service_within(time);
             return Ok(());
@@ -177,7 +181,7 @@ impl Core {
     }
 
     /// Waits for what a slot waits for.
-    fn wait_for_slot(&mut self, slot: u16, time: &mut Time) -> Result<(), WaitError<()>> {
+    pub(super) fn wait_for_slot(&mut self, slot: u16, time: &mut Time) -> Result<(), WaitError<()>> {
         let allowance = self.timeout();
         if self.stale {
             let left = time.left(allowance)?;
@@ -254,9 +258,10 @@ impl Core {
     /// Whether a wait for this ticket would not block, found out without blocking, except for connecting.
     pub(super) fn is_ready(&mut self, ticket: u64) -> bool {
         match Ticket::of(ticket) {
-            Ticket::Spread(id) => {
-                let parts = self.spread(id).map(|spread| spread.parts.clone()).unwrap_or_default();
-                return parts.into_iter().all(|part| self.is_ready(part));
+            Ticket::Spread(_) => return self.parts_of(ticket).into_iter().all(|part| self.is_ready(part)),
+            Ticket::Batched(id, index) => {
+                let ticket = self.ticket_in_batch(id, index);
+                return self.is_ready(ticket);
             }
             Ticket::Member(id, _) => return self.commit_of(id).is_none_or(|commit| self.is_ready(commit)),
             _ => {}
@@ -289,10 +294,9 @@ impl Core {
     pub(super) fn drop_handle(&mut self, ticket: u64) {
         let tickets = match Ticket::of(ticket) {
             _ if thread::panicking() => Vec::new(),
-            Ticket::Spread(id) => self.spread(id).map(|spread| spread.parts.clone()).unwrap_or_default(),
             Ticket::Member(id, super::ticket::COMMIT) => self.commit_of(id).into_iter().collect(),
-            Ticket::Member(..) => Vec::new(),
-            Ticket::Sent(..) | Ticket::Other => vec![ticket],
+            Ticket::Member(..) | Ticket::Batched(..) => Vec::new(),
+            Ticket::Spread(_) | Ticket::Sent(..) | Ticket::Other => self.parts_of(ticket),
         };
         let mut time = Time::usual();
         for ticket in tickets {
@@ -303,7 +307,7 @@ impl Core {
         self.detach(ticket);
     }
 
-    fn may_wait_in_drop(&mut self, ticket: u64) -> bool {
+    pub(super) fn may_wait_in_drop(&mut self, ticket: u64) -> bool {
         let (n, place) = match self.locate(ticket) {
             Where::Here => return true,
             Where::Sent(n, place) => (n, place),

@@ -69,6 +69,24 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Waits for the reply of this place, which is the next one: the lengths of its header and of itself, if it is a string that
+    /// is not in memory yet.
+    pub(crate) fn string_in_front(&mut self, place: u64) -> Result<Option<(usize, u64)>> {
+        self.engine.get_mut().header_at(place, &mut None)
+    }
+
+    /// Copies that string.
+    pub(crate) fn copy_front(&mut self, place: u64, (header, len): (usize, u64), to: &mut dyn Write) -> Result<u64> {
+        self.engine.get_mut().copy_string(place, header, len, to)
+    }
+
+    /// Issues a command of which one argument is fed, when nothing is outstanding, and returns its place.
+    pub(crate) fn feed_front(&mut self, fed: Fed<'_>) -> Result<u64> {
+        self.engine.get_mut().feed(fed)
+    }
+}
+
 /// While it lives, the value at the front is being copied; after that, what is left of it is skipped, also when the
 /// writer panics.
 struct Copying<'a>(&'a mut Engine);
@@ -116,10 +134,7 @@ impl Engine {
         while place >= self.next && !self.is_lost(place) {
             match self.header_at(place, &mut deadline) {
                 Ok(Some((header, len))) => {
-                    self.pass(header);
-                    self.streaming = Some(Streaming::of_bytes(place, len + 2));
-                    self.refresh_head();
-                    return self.copy_bytes(place, len, to);
+                    return self.copy_string(place, header, len, to);
                 }
                 Ok(None) => break,
                 Err(Error::Timeout) => {
@@ -178,6 +193,14 @@ impl Engine {
             }
             self.fill(deadline)?;
         }
+    }
+
+    /// Copies the string that is the reply of this place, whose header is at the front.
+    fn copy_string(&mut self, place: u64, header: usize, len: u64, to: &mut dyn Write) -> Result<u64> {
+        self.pass(header);
+        self.streaming = Some(Streaming::of_bytes(place, len + 2));
+        self.refresh_head();
+        self.copy_bytes(place, len, to)
     }
 
     /// Copies the string whose header has just been taken.
@@ -284,7 +307,7 @@ impl Engine {
 }
 
 /// Copies the string that a whole frame is.
-fn copy_whole(frame: &[u8], to: &mut dyn Write) -> Result<u64> {
+pub(crate) fn copy_whole(frame: &[u8], to: &mut dyn Write) -> Result<u64> {
     let value = resp::frame(frame).map(Vec::<u8>::from_reply);
     let value = value.unwrap_or_else(|| Err(UnexpectedReply::new("a string", "something else").into()))?;
     to.write_all(&value).map_err(Error::custom)?;

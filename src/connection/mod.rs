@@ -50,7 +50,7 @@ pub(crate) mod wire;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-pub(crate) use bulk::Fed;
+pub(crate) use bulk::{Fed, copy_whole};
 #[cfg(feature = "cache")]
 pub use cache_config::{CacheConfig, CacheStats};
 #[cfg(feature = "cache")]
