@@ -1,6 +1,10 @@
 //! How a cluster is reached, and how it is used.
 
-use crate::connection::{Config, IntoConfig};
+use std::fmt;
+use std::sync::Arc;
+
+use super::redirect::Address;
+use crate::connection::{Config, Endpoint, IntoConfig};
 use crate::error::{Error, Result};
 
 /// Where commands that only read are sent.
@@ -37,6 +41,19 @@ pub struct ClusterConfig {
     pub(super) seeds: Vec<Config>,
     pub(super) read_from: ReadFrom,
     pub(super) redirects: u8,
+    pub(super) resolve: Option<Resolve>,
+}
+
+/// Where a node is reached that is announced under this name and port.
+#[derive(Clone)]
+pub(super) struct Resolve(Arc<Mapping>);
+
+type Mapping = dyn Fn(&str, u16) -> (String, u16) + Send + Sync;
+
+impl fmt::Debug for Resolve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Resolve")
+    }
 }
 
 impl ClusterConfig {
@@ -48,7 +65,13 @@ impl ClusterConfig {
     /// [`Error::Config`] for a URL or a configuration that cannot be used.
     pub fn new(config: impl IntoConfig) -> Result<Self> {
         let base = config.into_config()?;
-        Ok(ClusterConfig { seeds: vec![base.clone()], base, read_from: ReadFrom::Primary, redirects: 16 })
+        Ok(ClusterConfig {
+            seeds: vec![base.clone()],
+            base,
+            read_from: ReadFrom::Primary,
+            redirects: 16,
+            resolve: None,
+        })
     }
 
     /// One more node that the cluster may be reached by, for when others are down. Only its address is used.
@@ -66,6 +89,38 @@ impl ClusterConfig {
     pub fn read_from(mut self, from: ReadFrom) -> Self {
         self.read_from = from;
         self
+    }
+
+    /// Asks a function where nodes are reached, for clients that see other addresses than nodes do, as behind NAT or a port
+    /// forwarding: it is given the host and the port that a node is announced under, and returns those to connect to.
+    ///
+    /// It is called each time before a node is connected to, by the thread that does so, and must not use the cluster. It is not
+    /// asked for the addresses that the cluster was opened with. With TLS the certificate is checked for the host that it
+    /// returns, if no [server name](crate::TlsConfig) is configured.
+    ///
+    /// ```no_run
+    /// use redefer::cluster::{Cluster, ClusterConfig};
+    ///
+    /// # fn main() -> redefer::Result<()> {
+    /// let config = ClusterConfig::new("redis://localhost:17000")?
+    ///     .resolve_with(|_, port| ("localhost".to_owned(), port + 10_000));
+    /// let cluster = Cluster::open(config)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn resolve_with(mut self, resolve: impl Fn(&str, u16) -> (String, u16) + Send + Sync + 'static) -> Self {
+        self.resolve = Some(Resolve(Arc::new(resolve)));
+        self
+    }
+
+    /// Where the node at an address is connected to.
+    pub(super) fn endpoint(&self, address: &Address) -> Endpoint {
+        let (host, port) = match &self.resolve {
+            Some(Resolve(resolve)) => resolve(&address.host, address.port),
+            None => (address.host.clone(), address.port),
+        };
+        Endpoint::Tcp { host, port }
     }
 
     /// How many times one command follows MOVED and ASK before it fails with that error; 16, if this is not called.

@@ -15,7 +15,7 @@ use super::spread::Spread;
 use super::ticket::{BUSY, Ticket, other, sent};
 use super::transaction::Group;
 use crate::args::Block;
-use crate::connection::{Config, Connection, Endpoint, GONE, IN_USE, Stored, is_hopeless};
+use crate::connection::{Config, Connection, GONE, IN_USE, Stored, is_hopeless};
 use crate::error::{ConnectionLost, Error, Result, Sent};
 use crate::resp::{self, Frame};
 
@@ -185,7 +185,7 @@ impl Core {
 
     pub(super) fn node_config(&self, address: &Address) -> Config {
         let mut config = self.config.base.clone();
-        config.endpoint = Endpoint::Tcp { host: address.host.clone(), port: address.port };
+        config.endpoint = self.config.endpoint(address);
         // The cluster counts for itself.
         config.max_outstanding = usize::MAX;
         // A wait is not to take much longer than it may because of this.

@@ -129,9 +129,9 @@ impl Cluster {
     /// Those of [`Connection::open`], when no node can be reached.
     pub fn subscriber(&self, policy: Reconnect) -> Result<Subscriber> {
         let config = self.with(|core| {
-            let tcp = |address: &Address| Endpoint::Tcp { host: address.host.clone(), port: address.port };
-            let mut places: Vec<Endpoint> =
-                core.members().into_iter().map(|n| tcp(&core.nodes[usize::from(n)].address)).collect();
+            let members = core.members();
+            let place = |n: u16| core.config.endpoint(&core.nodes[usize::from(n)].address);
+            let mut places: Vec<Endpoint> = members.into_iter().map(place).collect();
             for seed in &core.config.seeds {
                 if !places.contains(&seed.endpoint) {
                     places.push(seed.endpoint.clone());

@@ -40,6 +40,14 @@
 //! | HSCAN, SSCAN and ZSCAN | to the primary that has the key, also with [`ReadFrom`]: a cursor is of use to one server only. If another one takes over between two pages, elements may be missed |
 //! | by name ([`Cluster::command`]) | as the servers say: COMMAND INFO is asked once for each name that is not known here, and COMMAND GETKEYS each time for the few whose keys cannot be found otherwise |
 //!
+//! # How nodes are reached
+//!
+//! Where they say in CLUSTER SLOTS and in redirects, be that an address, an IPv6 address or a name; a node that tells no host is on that of
+//! the node that was asked. [`ClusterConfig::resolve_with`] changes that, for clients behind NAT. User, password, TLS and timeouts are
+//! those of the first URL or [`Config`](crate::Config) for all nodes. A node that refuses these fails the commands for it at once, with
+//! its error; [`Config::credentials`](crate::Config::credentials) is asked again for each connection. Over TLS nodes tell their ports for
+//! TLS if they have `tls-cluster yes`.
+//!
 //! # Redirects
 //!
 //! MOVED and ASK are followed, up to [16 times](ClusterConfig::redirects) for one command; TRYAGAIN, CLUSTERDOWN, LOADING and

@@ -64,7 +64,7 @@ impl Core {
         }
         // What is known by name is asked on the same connection later.
         let usual = self.config.base.connect_timeout;
-        for config in self.candidates() {
+        for (address, config) in self.candidates() {
             let now = Instant::now();
             let patience = patience.min(until.saturating_duration_since(now));
             if patience.is_zero() {
@@ -72,7 +72,6 @@ impl Core {
             }
             let config =
                 config.connect_timeout(patience).timeout(usual).reconnect(crate::connection::Reconnect::never());
-            let address = address_of(&config);
             let asked = Connection::open(config).and_then(|conn| self.learn_from(&address, conn, now + patience));
             match asked {
                 Ok(()) => return Ok(()),
@@ -94,21 +93,21 @@ impl Core {
     }
 
     /// Those to be asked, those first that are likely to answer.
-    fn candidates(&mut self) -> Vec<Config> {
+    fn candidates(&mut self) -> Vec<(Address, Config)> {
         let mut members = self.members();
         fastrand::shuffle(&mut members);
         members.sort_by_key(|n| {
             let node = &self.nodes[usize::from(*n)];
             (node.silent, node.not_before.is_some(), node.conn.is_none())
         });
-        let mut seeds: Vec<Config> = self
+        let mut seeds: Vec<(Address, Config)> = self
             .config
             .seeds
             .iter()
             .map(|seed| {
                 let mut config = self.config.base.clone();
                 config.endpoint = seed.endpoint.clone();
-                config
+                (address_of(&config), config)
             })
             .collect();
         if !members.is_empty() {
@@ -118,7 +117,10 @@ impl Core {
         let (mut members, mut seeds) = (members.into_iter(), seeds.into_iter());
         let mut all = Vec::new();
         loop {
-            let member = members.next().map(|n| self.node_config(&self.nodes[usize::from(n)].address));
+            let member = members.next().map(|n| {
+                let address = &self.nodes[usize::from(n)].address;
+                (address.clone(), self.node_config(address))
+            });
             let before = all.len();
             all.extend(member.into_iter().chain(seeds.next()));
             if all.len() == before {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Server, explain, invalid};
+use super::{Builder, Server, explain, free_port, invalid};
 use crate::commands::{
     ClusterCommands, ClusterFailover, ClusterNode, ClusterReset, ServerCommands, SlotMigration, SlotState,
 };
@@ -50,9 +50,22 @@ pub struct Cluster {
 
 struct Node {
     server: Server,
+    /// The port for TLS, if that is how nodes talk.
+    tls_port: Option<u16>,
     id: String,
     /// It runs, is not paused, and belongs to the cluster.
     up: AtomicBool,
+}
+
+impl Node {
+    /// The port that other nodes know it by.
+    fn port(&self) -> u16 {
+        self.tls_port.unwrap_or(self.server.port())
+    }
+
+    fn url(&self) -> String {
+        self.tls_port.map_or_else(|| self.server.url(), |port| format!("rediss://127.0.0.1:{port}"))
+    }
 }
 
 /// How to start a [`Cluster`].
@@ -64,6 +77,16 @@ pub struct ClusterBuilder {
     node_timeout: Duration,
     program: Option<PathBuf>,
     settings: Vec<(String, String)>,
+    password: Option<String>,
+    tls: Option<Certificates>,
+}
+
+/// The files that nodes need for TLS.
+#[derive(Debug, Clone)]
+struct Certificates {
+    chain: PathBuf,
+    key: PathBuf,
+    authority: PathBuf,
 }
 
 impl Default for ClusterBuilder {
@@ -74,6 +97,8 @@ impl Default for ClusterBuilder {
             node_timeout: Duration::from_secs(2),
             program: None,
             settings: Vec::new(),
+            password: None,
+            tls: None,
         }
     }
 }
@@ -110,6 +135,27 @@ impl ClusterBuilder {
         self
     }
 
+    /// Each node asks for this password (`requirepass`), and gives it to the others.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// Each node has a port for TLS beside the other one, and speaks TLS with the others: a certificate for `127.0.0.1` with its
+    /// chain, its private key, and the certificate of whoever vouches for it, all of them files in PEM. Clients need no
+    /// certificate. [`Cluster::urls`] then has the ports for TLS.
+    ///
+    /// The server must have TLS; [`start`](ClusterBuilder::start) fails if it has not.
+    pub fn tls(
+        mut self,
+        certificate: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+        authority: impl Into<PathBuf>,
+    ) -> Self {
+        self.tls = Some(Certificates { chain: certificate.into(), key: key.into(), authority: authority.into() });
+        self
+    }
+
     /// Starts the nodes, joins them, hands out the slots, and returns when every node says that the cluster is in order and
     /// has the same idea of it. Takes a second or a few.
     ///
@@ -124,7 +170,7 @@ impl ClusterBuilder {
         let (primaries, replicas) = (cluster.builder.primaries, cluster.builder.replicas);
         for index in 0..primaries * (1 + replicas) {
             let node = cluster.launch()?;
-            let conn = open(&node.server)?;
+            let conn = cluster.open(&node.server)?;
             // Before they know each other, so that no two have the same.
             conn.cluster_set_config_epoch(index as u64 + 1).wait().map_err(other)?;
             if index < primaries {
@@ -145,6 +191,30 @@ impl ClusterBuilder {
     }
 }
 
+impl Certificates {
+    /// Starts a server that also speaks TLS, and says on which port.
+    fn start(&self, builder: &Builder) -> io::Result<(Server, Option<u16>)> {
+        let builder = builder
+            .clone()
+            .config("tls-cert-file", self.chain.display())
+            .config("tls-key-file", self.key.display())
+            .config("tls-ca-cert-file", self.authority.display())
+            .config("tls-auth-clients", "no")
+            .config("tls-cluster", "yes")
+            .config("tls-replication", "yes");
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let port = free_port()?;
+            match builder.clone().config("tls-port", port).start() {
+                // Somebody else may have taken it before the server did.
+                Err(error) if tries < 5 && error.to_string().contains("Address already in use") => {}
+                started => return Ok((started?, Some(port))),
+            }
+        }
+    }
+}
+
 impl Cluster {
     /// Starts three primaries with one replica each.
     ///
@@ -160,10 +230,10 @@ impl Cluster {
         ClusterBuilder::default()
     }
 
-    /// The URLs of all nodes that have not been removed, whether they run or not.
+    /// The URLs of all nodes that have not been removed, whether they run or not; of their ports for TLS, if they have them.
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
-        self.nodes.iter().filter(|node| !node.id.is_empty()).map(|node| node.server.url()).collect()
+        self.nodes.iter().filter(|node| !node.id.is_empty()).map(Node::url).collect()
     }
 
     /// How many numbers of nodes have been given.
@@ -202,7 +272,7 @@ impl Cluster {
     /// The number of the node that listens on this port.
     #[must_use]
     pub fn index_of(&self, port: u16) -> Option<usize> {
-        self.nodes.iter().position(|node| node.server.port() == port)
+        self.nodes.iter().position(|node| node.server.port() == port || node.tls_port == Some(port))
     }
 
     /// The node that has a slot, as the first node that is up sees it.
@@ -259,7 +329,7 @@ impl Cluster {
 
     /// Says to a node what a slot is to be. Valkey asks its replicas first, and gives up when they are slow.
     fn set_slot(&self, index: usize, slot: u16, state: SlotState) -> io::Result<()> {
-        let conn = open(&self.nodes[index].server)?;
+        let conn = self.open(&self.nodes[index].server)?;
         self.until("the replicas take what becomes of a slot", || {
             match conn.cluster_setslot(slot, state.clone()).wait() {
                 Err(error) if error.code() == Some("NOREPLICAS") => Ok(false),
@@ -277,13 +347,15 @@ impl Cluster {
     ///
     /// Those of the commands.
     pub fn move_keys(&self, slot: u16, from: usize, to: usize, count: u64) -> io::Result<usize> {
-        let conn = open(&self.nodes[from].server)?;
+        let conn = self.open(&self.nodes[from].server)?;
         let keys: Vec<Vec<u8>> = conn.cluster_getkeysinslot(slot, count).wait().map_err(other)?;
         if keys.is_empty() {
             return Ok(0);
         }
-        let port = self.nodes[to].server.port();
-        let moved = conn.command::<String>("MIGRATE", (("127.0.0.1", port), ("", 0), (10_000, "KEYS"), &keys));
+        let port = self.nodes[to].port();
+        let password = self.builder.password.as_ref().map(|password| ("AUTH", password));
+        let how = ((10_000, password), "KEYS");
+        let moved = conn.command::<String>("MIGRATE", (("127.0.0.1", port), ("", 0), how, &keys));
         // NOKEY: they were deleted meanwhile.
         moved
             .wait()
@@ -317,7 +389,7 @@ impl Cluster {
             return Ok(());
         }
         let migration = SlotMigration::new([slot..=slot], &self.nodes[to].id);
-        open(&self.nodes[from].server)?.cluster_migrateslots([migration]).wait().map_err(other)?;
+        self.open(&self.nodes[from].server)?.cluster_migrateslots([migration]).wait().map_err(other)?;
         self.until("the slot has moved", || Ok(self.owner(slot)? == to))?;
         self.wait_until_agreed()
     }
@@ -384,7 +456,7 @@ impl Cluster {
     ///
     /// Those of the command; [`io::ErrorKind::TimedOut`] when it has not happened within a minute.
     pub fn fail_over(&self, replica: usize) -> io::Result<()> {
-        open(&self.nodes[replica].server)?.cluster_failover().wait().map_err(other)?;
+        self.open(&self.nodes[replica].server)?.cluster_failover().wait().map_err(other)?;
         self.until("the replica is a primary", || self.is_primary(replica))?;
         self.wait_until_agreed()
     }
@@ -395,7 +467,10 @@ impl Cluster {
     ///
     /// Those of [`fail_over`](Cluster::fail_over).
     pub fn take_over(&self, replica: usize) -> io::Result<()> {
-        open(&self.nodes[replica].server)?.cluster_failover_with(ClusterFailover::Takeover).wait().map_err(other)?;
+        self.open(&self.nodes[replica].server)?
+            .cluster_failover_with(ClusterFailover::Takeover)
+            .wait()
+            .map_err(other)?;
         self.until("the replica is a primary", || self.is_primary(replica))?;
         self.wait_until_agreed()
     }
@@ -420,7 +495,7 @@ impl Cluster {
     ///
     /// Those of the commands; [`io::ErrorKind::TimedOut`] when it has not happened within a minute.
     pub fn replicate(&self, replica: usize, primary: usize) -> io::Result<()> {
-        let conn = open(&self.nodes[replica].server)?;
+        let conn = self.open(&self.nodes[replica].server)?;
         conn.cluster_replicate(&*self.nodes[primary].id).wait().map_err(other)?;
         self.until("the replica is in step", || {
             let info = conn.info_sections("replication").wait().map_err(other)?;
@@ -437,7 +512,7 @@ impl Cluster {
         let was_up = self.nodes[index].up.swap(false, Ordering::SeqCst);
         let id = std::mem::take(&mut self.nodes[index].id);
         for node in self.nodes.iter().filter(|node| node.up.load(Ordering::SeqCst)) {
-            match open(&node.server)?.cluster_forget(&*id).wait() {
+            match self.open(&node.server)?.cluster_forget(&*id).wait() {
                 // It has never heard of it, or has been told by another one.
                 Err(Error::Server(error)) if error.to_string().contains("nknown node") => {}
                 outcome => outcome.map_err(other)?,
@@ -445,7 +520,7 @@ impl Cluster {
         }
         if was_up {
             // Else it would go on telling the others of itself.
-            let _ = open(&self.nodes[index].server)?.cluster_reset_with(ClusterReset::Hard).wait();
+            let _ = self.open(&self.nodes[index].server)?.cluster_reset_with(ClusterReset::Hard).wait();
         }
         self.nodes[index].server.kill();
         self.wait_until_agreed()
@@ -462,7 +537,7 @@ impl Cluster {
         self.until("all nodes agree", || {
             let mut first: Option<Vec<_>> = None;
             for index in (0..self.nodes.len()).filter(|index| self.is_up(*index)) {
-                let conn = open(&self.nodes[index].server)?;
+                let conn = self.open(&self.nodes[index].server)?;
                 if !conn.cluster_info().wait().map_err(other)?.is_ok() {
                     return Ok(false);
                 }
@@ -523,14 +598,32 @@ impl Cluster {
         for (key, value) in &self.builder.settings {
             builder = builder.config(key, value);
         }
-        let server = builder.start()?;
-        let id = open(&server)?.cluster_myid().wait().map_err(other)?;
-        Ok(Node { server, id, up: AtomicBool::new(true) })
+        if let Some(password) = &self.builder.password {
+            builder = builder.config("requirepass", password).config("masterauth", password);
+        }
+        let (server, tls_port) = match &self.builder.tls {
+            None => (builder.start()?, None),
+            Some(certificates) => certificates.start(&builder)?,
+        };
+        let id = self.open(&server)?.cluster_myid().wait().map_err(other)?;
+        Ok(Node { server, tls_port, id, up: AtomicBool::new(true) })
     }
 
     fn meet(&self, node: &Node) -> io::Result<()> {
-        let conn = open(&self.nodes[self.first_up()?].server)?;
-        conn.cluster_meet("127.0.0.1", node.server.port()).wait().map_err(other)
+        let conn = self.open(&self.nodes[self.first_up()?].server)?;
+        conn.cluster_meet("127.0.0.1", node.port()).wait().map_err(other)
+    }
+
+    fn open(&self, server: &Server) -> io::Result<Connection> {
+        let mut config = Config::from_url(&server.url())
+            .map_err(other)?
+            .client_name("redefer-testing")
+            .timeout(PATIENCE)
+            .connect_timeout(PATIENCE);
+        if let Some(password) = &self.builder.password {
+            config = config.password(password);
+        }
+        Connection::open(config).map_err(other)
     }
 
     fn first_up(&self) -> io::Result<usize> {
@@ -539,7 +632,7 @@ impl Cluster {
     }
 
     fn view(&self, index: usize) -> io::Result<Vec<ClusterNode>> {
-        self.view_of(&open(&self.nodes[index].server)?)
+        self.view_of(&self.open(&self.nodes[index].server)?)
     }
 
     fn view_of(&self, conn: &Connection) -> io::Result<Vec<ClusterNode>> {
@@ -552,7 +645,7 @@ impl Cluster {
             if start.elapsed() > AGREED_WITHIN {
                 let views = self.nodes.iter().filter(|node| node.up.load(Ordering::SeqCst));
                 let views: Vec<String> = views
-                    .filter_map(|node| open(&node.server).ok()?.cluster_nodes().wait().ok())
+                    .filter_map(|node| self.open(&node.server).ok()?.cluster_nodes().wait().ok())
                     .map(|nodes| nodes.iter().map(|node| format!("{}\n", node.text)).collect())
                     .collect();
                 let text = format!("not within {AGREED_WITHIN:?}: {what}; the nodes say:\n{}", views.join("\n"));
@@ -569,15 +662,6 @@ impl fmt::Debug for Cluster {
         let ports: Vec<u16> = self.nodes.iter().map(|node| node.server.port()).collect();
         f.debug_struct("Cluster").field("ports", &ports).finish_non_exhaustive()
     }
-}
-
-fn open(server: &Server) -> io::Result<Connection> {
-    let config = Config::from_url(&server.url())
-        .map_err(other)?
-        .client_name("redefer-testing")
-        .timeout(PATIENCE)
-        .connect_timeout(PATIENCE);
-    Connection::open(config).map_err(other)
 }
 
 fn other(error: Error) -> io::Error {
