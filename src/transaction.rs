@@ -173,6 +173,8 @@ struct Buffer {
 pub struct Watch<'c> {
     conn: &'c Connection,
     generation: u64,
+    /// A node of a cluster that imports the slot of the keys: it takes commands only behind ASKING.
+    asking: bool,
     /// A transaction has taken EXEC's word for it.
     spent: bool,
 }
@@ -215,7 +217,19 @@ impl Connection {
 
     fn watch_gathered(&self, keys: &Gathered) -> Result<Watch<'_>> {
         let generation = self.begin_watch(keys)?;
-        Ok(Watch { conn: self, generation, spent: false })
+        Ok(Watch { conn: self, generation, asking: false, spent: false })
+    }
+
+    /// The same on a node of a cluster that imports the slot of the keys.
+    pub(crate) fn watch_asking(&self, keys: impl ToArgs) -> Result<Watch<'_>> {
+        self.ask_for_the_next();
+        let mut watch = self.watch(keys)?;
+        watch.asking = true;
+        Ok(watch)
+    }
+
+    fn ask_for_the_next(&self) {
+        self.command::<()>("ASKING", ()).detach();
     }
 
     /// Watches keys, lets `body` read what it needs and queue commands, commits, and begins again if a key has changed
@@ -321,6 +335,9 @@ impl<'c> Transaction<'c> {
         let watch = self.watch.take();
         let generation = watch.as_ref().map(|watch| watch.generation);
         let (bytes, missing) = self.queue.commands();
+        if watch.as_ref().is_some_and(|watch| watch.asking) {
+            conn.ask_for_the_next();
+        }
         let (commit, forgotten) = conn.commit_group(group, bytes, missing, generation);
         if let Some(mut watch) = watch {
             watch.spent = forgotten;

@@ -244,6 +244,7 @@ fn transactions_of_one_slot_run_as_one() -> Result<()> {
     };
     assert!(matches!(tx.get::<i64>("{tx}n").wait(), Err(Error::NotCommitted)));
     let before = cluster.incr("{tx}n");
+    assert_eq!((tx.len(), tx.is_empty()), (5, false));
     tx.commit().wait()?;
     assert_eq!((one.wait()?, two.wait()?, before.wait()?), (2, None, 1));
     assert_eq!(list.wait::<Vec<_>>()?, ["a", "b"]);
@@ -281,6 +282,7 @@ fn transactions_of_one_slot_run_as_one() -> Result<()> {
     let tx = cluster.transaction();
     let here = tx.del("{tx}n");
     let there = tx.del("elsewhere");
+    assert_eq!(tx.len(), 1);
     assert_eq!(tx.commit().wait().unwrap_err().code(), Some("CROSSSLOT"));
     assert_eq!(
         (here.wait().unwrap_err().code(), there.wait().unwrap_err().code()),
@@ -296,6 +298,7 @@ fn transactions_of_one_slot_run_as_one() -> Result<()> {
     assert_eq!(cluster.get::<String>("{tx}n").wait()?, "text");
 
     // Nothing but a commit, and not even that.
+    assert!(cluster.transaction().is_empty());
     cluster.transaction().commit().wait()?;
     let tx = cluster.transaction();
     tx.incr("{tx}n");
@@ -326,6 +329,43 @@ fn watched_transactions_are_aborted_when_a_key_has_changed() -> Result<()> {
         Ok(tx.incrby("watched", value))
     })?;
     assert_eq!((doubled, rounds), (8, 3));
+    Ok(())
+}
+
+#[test]
+fn keys_that_have_gone_ahead_of_their_slot_are_watched_where_they_are() -> Result<()> {
+    let nodes = testing::Cluster::builder().replicas(0).start().unwrap();
+    let open = || Cluster::open(ClusterConfig::new(support::config_for(&nodes.urls()[0])).unwrap()).unwrap();
+    let (cluster, other) = (open(), open());
+    let slot = redefer::cluster::slot_of("{k}");
+    let (from, to) = (nodes.owner(slot).unwrap(), (nodes.owner(slot).unwrap() + 1) % 3);
+    cluster.set("{k}ahead", 1).wait()?;
+    nodes.begin_move(slot, from, to).unwrap();
+    while nodes.move_keys(slot, from, to, 1).unwrap() > 0 {}
+    let mut rounds = 0;
+    let mut double = |key: &str| {
+        cluster.transact(key, |cluster, tx| {
+            let value = cluster.get::<Option<i64>>(key).wait()?.unwrap_or(5);
+            rounds += 1;
+            if rounds == 1 {
+                // Somebody else is faster.
+                other.set(key, 10).wait()?;
+            }
+            tx.set(key, 2 * value).detach();
+            Ok(tx.get::<i64>(key))
+        })
+    };
+    assert_eq!(double("{k}ahead")?, 20);
+    assert_eq!(double("{k}missing")?, 10);
+    assert_eq!(rounds, 3);
+    // By hand, and aborted.
+    let tx = cluster.watch(["{k}ahead", "{k}missing"])?.transaction();
+    tx.del("{k}missing").detach();
+    other.set("{k}ahead", 21).wait()?;
+    assert!(matches!(tx.commit().wait(), Err(Error::Aborted)));
+    nodes.finish_move(slot, from, to).unwrap();
+    assert_eq!(cluster.mget::<i64>(["{k}ahead", "{k}missing"]).wait::<Vec<_>>()?, [21, 10]);
+    assert_eq!(cluster.transact("{k}ahead", |_, tx| Ok(tx.incr("{k}ahead")))?, 22);
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use super::ticket::{BUSY, Ticket, other, sent};
 use super::transaction::Group;
 use crate::args::Block;
 use crate::connection::{Config, Connection, GONE, IN_USE, Stored, is_hopeless};
-use crate::error::{ConnectionLost, Error, Result, Sent};
+use crate::error::{ConnectionLost, Error, Result, Sent, ServerError};
 use crate::resp::{self, Frame};
 
 /// The slot of a command without keys.
@@ -111,6 +111,8 @@ pub(super) struct Core {
     others: u64,
     pub(super) spreads: Slab<Spread>,
     pub(super) groups: Slab<Group>,
+    /// What servers refused to queue of transactions whose EXEC nobody has looked at, by the ticket of that.
+    pub(super) refused: HashMap<u64, Vec<(u32, ServerError)>>,
     pub(super) batches: Slab<Record>,
     /// What is known of commands by their names.
     pub(super) known: Known,
@@ -150,6 +152,7 @@ impl Core {
             others: 0,
             spreads: Slab::default(),
             groups: Slab::default(),
+            refused: HashMap::new(),
             batches: Slab::default(),
             known: Known::default(),
             account: None,
@@ -512,7 +515,7 @@ impl Core {
     /// Accounts for the error in a reply that nobody asks for.
     pub(super) fn check(&mut self, frame: &[u8]) {
         if let Some(Frame::Error(message)) = resp::frame(frame) {
-            self.unseen(crate::error::ServerError::new(message).into());
+            self.unseen(ServerError::new(message).into());
         }
     }
 

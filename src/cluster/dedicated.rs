@@ -16,8 +16,8 @@ use crate::pubsub::Subscriber;
 use crate::resp::encode;
 use crate::transaction::{Handles, Transaction, Watch};
 
-/// Connections for WATCH, which are lent out for as long as the cluster lives. One that breaks stays where it is, and another one
-/// is put behind it.
+/// Connections for WATCH, one for each node that has been asked for one, which are lent out for as long as the cluster lives. One
+/// that breaks is made again where it is.
 #[derive(Default)]
 pub(super) struct Dedicated(OnceCell<Box<Link>>);
 
@@ -51,11 +51,11 @@ impl Find for Members {
 const RETRIES: u32 = 15;
 
 impl Dedicated {
-    /// A connection to this node, an old one if one works.
+    /// The connection to this node, which is made if there is none.
     fn to(&self, address: &Address, open: impl FnOnce() -> Result<Connection>) -> Result<&Connection> {
         let mut at = self;
         while let Some(link) = at.0.get() {
-            if link.address == *address && !link.conn.is_broken() {
+            if link.address == *address {
                 return Ok(&link.conn);
             }
             at = &link.next;
@@ -146,10 +146,10 @@ impl Cluster {
     }
 
     /// Watches keys, all of one slot, and waits for the server's word. The transaction of the [`Watch`] goes to the node that was
-    /// asked, and nowhere else: if the slot has moved meanwhile, it is an error, and nothing has run.
+    /// watches, and nowhere else: if the slot has moved meanwhile, it is an error, and nothing has run.
     ///
-    /// The watch is on a connection of its own to that node; there can be one at a time for each node. What is read on the
-    /// cluster after this returns is read under the watch.
+    /// The watch is on a connection of its own to that node; there can be one at a time for each node. A key that has gone ahead of its
+    /// slot is watched where it is. What is read on the cluster after this returns is read under the watch.
     ///
     /// # Errors
     ///
@@ -162,34 +162,45 @@ impl Cluster {
         let slot = slot_of(keys.first().map(Vec::as_slice).unwrap_or_default());
         let (start, limit) = (Instant::now(), self.with(|core| core.timeout())?);
         let mut tries = 0;
+        // The node that imports the slot, if the keys have gone there ahead of it.
+        let mut asked: Option<Address> = None;
         loop {
-            let (address, config) = self.with(|core| {
-                let address = core.owner(slot)?;
-                let config = core.node_config(&address);
-                Ok::<_, Error>((address, config.max_outstanding(core.config.base.max_outstanding)))
-            })??;
-            let watch = self.dedicated.to(&address, || Connection::open(config)).and_then(|conn| conn.watch(keys));
+            let (owner, asking) = (self.with(|core| core.owner(slot))??, asked.is_some());
+            let address = asked.take().unwrap_or_else(|| owner.clone());
+            let config = self.with(|core| {
+                // A commit is never sent again, and the next attempt to watch is made here.
+                let policy = Reconnect::backoff().attempts(1).max_delay(Duration::ZERO);
+                core.node_config(&address).max_outstanding(core.config.base.max_outstanding).reconnect(policy)
+            })?;
+            let conn = self.dedicated.to(&address, || Connection::open(config));
+            let watch = conn.and_then(|conn| if asking { conn.watch_asking(keys) } else { conn.watch(keys) });
             // WATCH does nothing that could not be done again.
-            let again = match &watch {
-                Err(Error::Server(error)) => Redirect::of_error(error, Some(slot)).is_some(),
-                Err(error) => error.is_connection_lost() || matches!(error, Error::Io(_)),
-                Ok(_) => false,
+            let redirect = match &watch {
+                Err(Error::Server(error)) => Redirect::of_error(error, Some(slot)),
+                Err(error) if error.is_connection_lost() || matches!(error, Error::Io(_)) => Some(Redirect::Later),
+                _ => None,
             };
-            if !again || limit.is_some_and(|limit| start.elapsed() >= limit) {
+            let Some(redirect) = redirect.filter(|_| limit.is_none_or(|limit| start.elapsed() < limit)) else {
                 return watch;
-            }
+            };
             drop(watch);
             tries += 1;
-            self.with(|core| core.stale = true)?;
-            std::thread::sleep(pause(tries));
+            match redirect {
+                Redirect::Ask(to) if !asking => asked = Some(to.or_host_of(&address)),
+                _ => {
+                    self.with(|core| core.stale = true)?;
+                    std::thread::sleep(pause(tries));
+                }
+            }
         }
     }
 
     /// Watches keys, all of one slot, lets `body` read what it needs and queue commands, commits, and begins again if a key has
     /// changed meanwhile, or the slot has moved: at most sixteen times. See [`Connection::transact`].
     ///
-    /// While a slot is being moved, a key that is not at its old node, because it has gone ahead or does not exist, cannot be watched:
-    /// this waits for the end of the move, for at most the response timeout, and then is an error of the code ASK.
+    /// While a slot is being moved, keys that are not at its old node, because they have gone ahead or do not exist, are watched at
+    /// the new one. If some of them are here and some there, this waits for the end of the move, for at most the response timeout,
+    /// and then is an error of the code TRYAGAIN.
     ///
     /// ```
     /// # fn main() -> redefer::Result<()> {
@@ -254,10 +265,45 @@ fn one_slot(keys: impl ToArgs) -> Result<Vec<Vec<u8>>> {
     let gathered = gather(|out| keys.write_args(out))?;
     let keys: Vec<Vec<u8>> =
         encode::bulk_ranges(&gathered.bytes, 0).map(|range| gathered.bytes[range].to_vec()).collect();
-    let mut slots = keys.iter().map(|key| slot_of(key));
+    let mut slots = keys.iter().map(slot_of);
     match slots.next() {
         Some(first) if slots.all(|slot| slot == first) => Ok(keys),
         Some(_) => Err(cross_slot()),
         None => Err(Error::Argument("WATCH needs at least one key")),
+    }
+}
+
+#[cfg(all(test, unix, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::commands::StringCommands;
+    use crate::testing;
+
+    #[test]
+    fn a_watch_whose_connection_was_lost_leaves_nothing_behind() -> Result<()> {
+        let nodes = testing::Cluster::builder().replicas(0).start().map_err(Error::custom)?;
+        let cluster = Cluster::open(nodes.urls())?;
+        for n in 1..=20 {
+            let count: i64 = cluster.transact("k", |_, tx| Ok(tx.incr("k")))?;
+            assert_eq!(count, n);
+            for index in 0..nodes.len() {
+                let admin = Connection::open(nodes.node(index).url())?;
+                admin.command::<i64>("CLIENT KILL", ("TYPE", "normal")).wait()?;
+            }
+        }
+        let (mut links, mut at) = (0, &cluster.dedicated);
+        while let Some(link) = at.0.get() {
+            (links, at) = (links + 1, &link.next);
+        }
+        assert_eq!(links, 1);
+        // Nor does one that is lost under the watch: its transaction is not sent.
+        let watch = cluster.watch("k")?;
+        let owner = nodes.owner(slot_of("k")).map_err(Error::custom)?;
+        Connection::open(nodes.node(owner).url())?.command::<i64>("CLIENT KILL", ("TYPE", "normal")).wait()?;
+        let tx = watch.transaction();
+        tx.incr("k").detach();
+        assert!(matches!(tx.commit().wait(), Err(Error::Aborted | Error::ConnectionLost(_))));
+        assert_eq!(cluster.transact("k", |_, tx| Ok(tx.incr("k")))?, 21);
+        Ok(())
     }
 }

@@ -14,13 +14,13 @@ static CRC: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_XMODEM);
 /// ```
 /// use redefer::cluster::slot_of;
 ///
-/// assert_eq!(slot_of(b"foo"), 12_182);
-/// assert_eq!(slot_of(b"{foo}:name"), slot_of(b"foo"));
+/// assert_eq!(slot_of("foo"), 12_182);
+/// assert_eq!(slot_of("{foo}:name"), slot_of(b"foo"));
 /// ```
 #[must_use]
 #[inline]
-pub fn slot_of(key: &[u8]) -> u16 {
-    CRC.checksum(hash_tag(key)) % SLOTS as u16
+pub fn slot_of(key: impl AsRef<[u8]>) -> u16 {
+    CRC.checksum(hash_tag(key.as_ref())) % SLOTS as u16
 }
 
 /// Up to this length a key is looked through byte by byte.

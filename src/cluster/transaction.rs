@@ -121,6 +121,17 @@ impl<'c> ClusterTransaction<'c> {
     /// Gives the transaction up: nothing is sent. The same as dropping it.
     pub fn discard(self) {}
 
+    /// How many commands have been queued; those that could not be do not count.
+    pub fn len(&self) -> usize {
+        let queued = self.group.map(|id| self.cluster.with(|core| core.group_len(id)));
+        queued.and_then(Result::ok).unwrap_or(0)
+    }
+
+    /// Whether no command has been queued.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     fn queue(&self, encoded: Result<Issued>) -> u64 {
         let queued = encoded.and_then(|issued| self.check(&issued).map(|()| issued));
         let Some(group) = self.group else { return BUSY };
@@ -214,6 +225,10 @@ impl Core {
         self.groups.get_mut(id)
     }
 
+    fn group_len(&mut self, id: u32) -> usize {
+        self.group(id).map_or(0, |group| group.size as usize - group.refused.len())
+    }
+
     /// One more command, with the error of one that cannot be sent: its ticket.
     fn add_to_group(&mut self, id: u32, error: Option<Error>) -> u64 {
         let Some(group) = self.group(id) else { return BUSY };
@@ -265,14 +280,10 @@ impl Core {
         }
     }
 
-    /// Commands of a transaction that the server refused to queue.
+    /// Commands of a transaction that the server refused to queue: kept until its EXEC is looked at, if it will be.
     pub(super) fn note_refused(&mut self, ticket: u64, refused: Vec<(u32, ServerError)>) {
-        if refused.is_empty() {
-            return;
-        }
-        let committed = |group: &&mut Group| matches!(group.state, State::Committed(commit) if commit == ticket);
-        if let Some(group) = self.groups.iter_mut().find(committed) {
-            group.refused = refused.into_iter().map(|(index, error)| (index, error.into())).collect();
+        if !refused.is_empty() && self.moved.get(&ticket).is_some_and(|moved| moved.live) {
+            self.refused.insert(ticket, refused);
         }
     }
 
@@ -309,7 +320,9 @@ impl Core {
     /// The reply to EXEC is here.
     fn resolve(&mut self, id: u32, ticket: u64) {
         let reply = self.take(ticket);
+        let refused = self.refused.remove(&ticket).unwrap_or_default();
         let Some(group) = self.group(id) else { return };
+        group.refused.extend(refused.into_iter().map(|(index, error)| (index, error.into())));
         let detached = std::mem::take(&mut group.detached);
         group.state = match reply {
             Ok(frame) => match resp::frame(&frame) {
@@ -364,6 +377,7 @@ impl Core {
         }
         let group = self.groups.take(id);
         if let Some(Group { state: State::Committed(ticket), .. }) = group {
+            self.refused.remove(&ticket);
             // Whatever comes of it is accounted for when it comes.
             self.detach(ticket);
         }
