@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use redefer::cluster::{Cluster, ClusterConfig, ReadFrom, slot_of};
-use redefer::commands::{PubSubCommands, ScanOptions};
+use redefer::commands::{MsetexOptions, PubSubCommands, ScanOptions};
 use redefer::prelude::*;
 use redefer::pubsub::Event;
 use redefer::{Result, WaitError, testing};
@@ -230,6 +230,62 @@ fn commands_without_keys_go_where_their_kind_says() -> Result<()> {
     assert_eq!((cluster.dbsize().wait()?, cluster.scan::<String>().count()), (0, 0));
     assert_eq!(cluster.randomkey::<Option<String>>().wait()?, None);
     Ok(())
+}
+
+#[test]
+fn what_is_for_all_nodes_has_one_answer() -> Result<()> {
+    let nodes = testing::Cluster::builder().replicas(0).config("slowlog-log-slower-than", 0).start().unwrap();
+    let base = support::config_for(&nodes.urls()[0]).timeout(Duration::from_secs(60));
+    let cluster = Cluster::open(ClusterConfig::new(base)?)?;
+    cluster.ping().wait()?;
+    // Of nodes most of which have nothing, the key of the one that has.
+    assert_eq!(cluster.randomkey::<Option<String>>().wait()?, None);
+    cluster.set("random", 1).wait()?;
+    for _ in 0..10 {
+        assert_eq!(cluster.randomkey::<String>().wait()?, "random");
+    }
+    let asked = |name: &str| {
+        let logs = cluster.slowlog_get_count(1000).wait::<Vec<_>>()?;
+        Ok::<_, Error>(
+            logs.iter().filter(|entry| entry.command.first().is_some_and(|word| word == name.as_bytes())).count(),
+        )
+    };
+    assert_eq!(asked("RANDOMKEY")?, 33, "eleven of each node");
+    cluster.slowlog_reset().wait()?;
+    assert_eq!(asked("RANDOMKEY")?, 0);
+    cluster.memory_purge().wait()?;
+    assert_eq!(cluster.script_kill().wait().unwrap_err().code(), Some("NOTBUSY"));
+    assert_eq!(cluster.function_kill().wait().unwrap_err().code(), Some("NOTBUSY"));
+    // One node is busy.
+    let busy = Connection::open(support::config(nodes.node(1)).timeout(Duration::from_secs(60)))?;
+    let endless = busy.command::<()>("EVAL", ("while true do end", 0));
+    busy.flush()?;
+    support::until("the script is killed", || match cluster.script_kill().wait() {
+        Ok(()) => Ok(true),
+        Err(error) => {
+            assert_eq!(error.code(), Some("NOTBUSY"), "{error}");
+            Ok(false)
+        }
+    })?;
+    assert_eq!(endless.wait().unwrap_err().code(), Some("ERR"));
+    if nodes.node(0).version() >= (7, 2, 0) {
+        // Nothing is written to disk.
+        assert_eq!(cluster.waitaof(0, 0, Some(Duration::from_millis(1))).wait()?, (0, 0));
+    }
+    if nodes.node(0).name() == "valkey" {
+        cluster.msetex([("{a}ex", 1), ("{b}ex", 2), ("{c}ex", 3)], Duration::from_secs(1000)).wait()?;
+        assert_eq!(cluster.mget::<i64>(["{a}ex", "{b}ex", "{c}ex"]).wait::<Vec<_>>()?, [1, 2, 3]);
+        assert!(cluster.command::<i64>("EXPIRETIME", "{b}ex").wait()? > 0);
+        let all = cluster.msetex_with([("{a}ex", 1), ("{b}ex", 2)], MsetexOptions::new().nx());
+        assert_eq!(all.wait().unwrap_err().code(), Some("CROSSSLOT"));
+    }
+    if nodes.node(0).version() >= (8, 2, 0) {
+        let stats: Vec<(u16, _)> = cluster.cluster_slot_stats(0..=16_383).wait()?;
+        let mut slots: Vec<u16> = stats.iter().map(|(slot, _)| *slot).collect();
+        slots.sort_unstable();
+        assert_eq!(slots, (0..16_384).collect::<Vec<u16>>());
+    }
+    cluster.sync()
 }
 
 #[test]

@@ -38,13 +38,22 @@ pub(super) enum Merge {
     And,
     /// Names and numbers in turn: the sums by name.
     SumByName,
+    /// Position by position, the smallest number.
+    LeastEach,
+    /// One that is no error, if there is any.
+    One,
+    /// One that is not nil, if there is any.
+    There,
 }
 
 /// Whether a command that goes to several nodes only asks, so that it may be sent more than once.
 pub(super) fn only_asks(name: &[u8], word: Option<&[u8]>) -> bool {
     matches!(
         (name, word.unwrap_or_default()),
-        (b"DBSIZE" | b"KEYS" | b"PUBSUB", _) | (b"SCRIPT", b"EXISTS") | (b"SLOWLOG" | b"COMMANDLOG", b"LEN")
+        (b"DBSIZE" | b"KEYS" | b"PING" | b"PUBSUB" | b"RANDOMKEY", _)
+            | (b"SCRIPT", b"EXISTS")
+            | (b"SLOWLOG" | b"COMMANDLOG", b"GET" | b"LEN")
+            | (b"CLUSTER", b"SLOT-STATS")
     )
 }
 
@@ -55,7 +64,7 @@ const SCANS: &str = "a cursor belongs to one node: use Cluster::scan";
 
 /// Where a command goes that has no keys, if that is known: its name and the next word, in capitals.
 pub(super) fn kind(name: &[u8], word: Option<&[u8]>) -> Option<Kind> {
-    use Merge::{And, Concat, First, Least, Sum, SumByName, Union};
+    use Merge::{And, Concat, First, Least, LeastEach, One, Sum, SumByName, There, Union};
     let kind = match (name, word.unwrap_or_default()) {
         // Of other commands it may be a key, or a pattern.
         (
@@ -64,19 +73,20 @@ pub(super) fn kind(name: &[u8], word: Option<&[u8]>) -> Option<Kind> {
             | b"XINFO",
             b"HELP",
         ) => Kind::Any,
-        (b"PING" | b"ECHO" | b"TIME" | b"LOLWUT" | b"INFO" | b"COMMAND" | b"RANDOMKEY" | b"PUBLISH" | b"ROLE", _) => {
-            Kind::Any
-        }
+        (b"ECHO" | b"TIME" | b"LOLWUT" | b"INFO" | b"COMMAND" | b"PUBLISH" | b"ROLE", _) => Kind::Any,
         (b"EVAL" | b"EVALSHA" | b"EVAL_RO" | b"EVALSHA_RO" | b"FCALL" | b"FCALL_RO" | b"LASTSAVE", _) => Kind::Any,
         (b"DBSIZE", _) => Kind::Primaries(Sum),
         (b"KEYS", _) => Kind::Primaries(Concat),
-        (b"FLUSHALL" | b"FLUSHDB", _) => Kind::Primaries(First),
+        (b"RANDOMKEY", _) => Kind::Primaries(There),
+        (b"PING" | b"FLUSHALL" | b"FLUSHDB", _) => Kind::Primaries(First),
         (b"WAIT", _) => Kind::Primaries(Least),
+        (b"WAITAOF", _) => Kind::Primaries(LeastEach),
         (b"SCAN", _) => Kind::Refused(SCANS),
         (b"SAVE" | b"BGSAVE" | b"BGREWRITEAOF", _) => Kind::Members(First),
 
         (b"SCRIPT", b"LOAD" | b"FLUSH") => Kind::Members(First),
         (b"SCRIPT", b"EXISTS") => Kind::Primaries(And),
+        (b"SCRIPT" | b"FUNCTION", b"KILL") => Kind::Primaries(One),
         (b"SCRIPT", b"SHOW") => Kind::Any,
         (b"FUNCTION", b"LOAD" | b"DELETE" | b"FLUSH" | b"RESTORE") => Kind::Primaries(First),
         (b"FUNCTION", b"LIST" | b"DUMP" | b"STATS") => Kind::Any,
@@ -86,9 +96,11 @@ pub(super) fn kind(name: &[u8], word: Option<&[u8]>) -> Option<Kind> {
         (b"ACL", b"SETUSER" | b"DELUSER" | b"LOAD" | b"SAVE") => Kind::Members(First),
         (b"ACL", b"LOG") => Kind::Refused(OF_NODE),
         (b"ACL" | b"MODULE", _) => Kind::Any,
+        (b"SLOWLOG" | b"COMMANDLOG", b"GET") => Kind::Members(Concat),
         (b"SLOWLOG" | b"COMMANDLOG", b"LEN") => Kind::Members(Sum),
         (b"SLOWLOG" | b"COMMANDLOG", b"RESET") => Kind::Members(First),
         (b"LATENCY", b"RESET") => Kind::Members(Sum),
+        (b"MEMORY", b"PURGE") => Kind::Primaries(First),
 
         (b"PUBSUB", b"CHANNELS" | b"SHARDCHANNELS") => Kind::Members(Union),
         (b"PUBSUB", b"NUMPAT") => Kind::Members(Sum),
@@ -98,13 +110,13 @@ pub(super) fn kind(name: &[u8], word: Option<&[u8]>) -> Option<Kind> {
             b"CLUSTER",
             b"INFO" | b"KEYSLOT" | b"NODES" | b"SHARDS" | b"SLOTS" | b"COUNT-FAILURE-REPORTS" | b"REPLICAS" | b"SLAVES",
         ) => Kind::Any,
-        (b"CLUSTER", b"SLOT-STATS") => Kind::Refused(OF_NODE),
+        (b"CLUSTER", b"SLOT-STATS") => Kind::Primaries(Concat),
         (b"CLIENT", _) | (b"AUTH" | b"SELECT" | b"READONLY" | b"READWRITE" | b"ASKING", _) => {
             Kind::Refused(OF_CONNECTION)
         }
         (
             b"CLUSTER" | b"MEMORY" | b"SLOWLOG" | b"COMMANDLOG" | b"LATENCY" | b"DEBUG" | b"SHUTDOWN" | b"FAILOVER"
-            | b"REPLICAOF" | b"SLAVEOF" | b"SWAPDB" | b"WAITAOF" | b"SCRIPT" | b"FUNCTION",
+            | b"REPLICAOF" | b"SLAVEOF" | b"SWAPDB" | b"SCRIPT" | b"FUNCTION",
             _,
         ) => Kind::Refused(OF_NODE),
         _ => return None,
@@ -302,5 +314,106 @@ mod tests {
         ];
         without.retain(|name| !others.contains(name));
         assert_eq!(without, [""; 0]);
+    }
+
+    /// What differs from the servers' own tips, and why.
+    #[cfg(all(unix, feature = "testing"))]
+    const DELIBERATE: [(&str, &str); 21] = [
+        // Of several answers no one can be made; those of one node have their use, and others have Cluster::connections.
+        ("info", "one of them says what server it is"),
+        ("function|stats", "one of them says what engines there are"),
+        ("latency|doctor", "about one node"),
+        ("latency|graph", "about one node"),
+        ("latency|histogram", "about one node"),
+        ("latency|history", "about one node"),
+        ("latency|latest", "about one node"),
+        ("memory|doctor", "about one node"),
+        ("memory|malloc-stats", "about one node"),
+        ("memory|stats", "about one node"),
+        // What holds for a connection is set in the Config.
+        ("client|setinfo", "about one connection"),
+        ("client|setname", "about one connection"),
+        ("scan", "a cursor belongs to one node: Cluster::scan"),
+        // Redis 7.0 has other tips, which later servers have mended.
+        ("latency|reset", "its reply is a number"),
+        ("msetnx", "all keys or none, which cannot be divided"),
+        // No tip, which would be one node.
+        ("acl|load", "each node has its file"),
+        ("bgrewriteaof", "each node has its file"),
+        ("bgsave", "each node has its file"),
+        ("save", "each node has its file"),
+        ("pubsub", "clients are subscribed to one node or another"),
+        ("acl|setuser, acl|deluser, acl|save, config|resetstat, config|rewrite", "Redis 7.0 has no tips for them"),
+    ];
+
+    /// How the tips would have it.
+    #[cfg(all(unix, feature = "testing"))]
+    fn tip_of(kind: Option<Kind>) -> String {
+        let (to, merge) = match kind {
+            Some(Kind::Primaries(merge)) => ("all_shards", merge),
+            Some(Kind::Members(merge)) => ("all_nodes", merge),
+            Some(Kind::Any) | None => return String::new(),
+            Some(Kind::Refused(_)) => return "refused".to_owned(),
+        };
+        let response = match merge {
+            Merge::First => "all_succeeded",
+            Merge::One => "one_succeeded",
+            Merge::Sum => "agg_sum",
+            Merge::Least | Merge::LeastEach => "agg_min",
+            Merge::And => "agg_logical_and",
+            // By default lists become one.
+            Merge::Concat => "",
+            Merge::Union | Merge::SumByName | Merge::There => "special",
+        };
+        format!("{to} {response}").trim().to_owned()
+    }
+
+    #[cfg(all(unix, feature = "testing"))]
+    #[test]
+    fn commands_go_where_the_servers_tips_say_or_elsewhere_for_a_reason() -> Result<()> {
+        use crate::testing::Server;
+
+        for program in Server::programs() {
+            let server = Server::builder().program(&program).start().map_err(Error::custom)?;
+            let conn = crate::connection::Connection::open(server.url())?;
+            let infos: Vec<Option<CommandInfo>> = conn.command_info(()).wait()?;
+            let all = infos.into_iter().flatten().flat_map(|mut info| {
+                let subcommands = std::mem::take(&mut info.subcommands);
+                subcommands.into_iter().chain([info])
+            });
+            let mut compared = 0;
+            for info in all {
+                let name = info.name.to_ascii_uppercase();
+                let mut words = name.split('|').map(str::as_bytes);
+                let (first, word) = (words.next().unwrap_or_default(), words.next());
+                let tip = |what: &str| info.tips.iter().find_map(|tip| tip.strip_prefix(what)).unwrap_or_default();
+                let (request, response) = (tip("request_policy:"), tip("response_policy:"));
+                let theirs = format!("{request} {response}").trim().to_owned();
+                let ours = match kind(first, word) {
+                    _ if request == "multi_shard" => match super::super::spread::may_be_divided(first) {
+                        true => theirs.clone(),
+                        false => String::new(),
+                    },
+                    // It is routed by its cursor.
+                    _ if name == "CLUSTERSCAN" => theirs.clone(),
+                    Some(Kind::Refused(_)) if theirs.is_empty() => continue,
+                    kind => tip_of(kind),
+                };
+                // Redis 7.0 has none for which reply to take of RANDOMKEY.
+                let same = ours == theirs || (name == "RANDOMKEY" && request == "all_shards");
+                let listed = |(names, _): &(&str, &str)| {
+                    names.split(", ").any(|name| info.name == name || info.name.split('|').next() == Some(name))
+                };
+                assert!(
+                    same || DELIBERATE.iter().any(listed),
+                    "{} of {}: the tip is {theirs:?}, and here it is {ours:?}",
+                    info.name,
+                    program.display()
+                );
+                compared += usize::from(!theirs.is_empty());
+            }
+            assert!(compared > 30 || server.version() < (7, 0, 0), "{compared} of {}", program.display());
+        }
+        Ok(())
     }
 }

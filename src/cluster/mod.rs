@@ -31,14 +31,17 @@
 //! | command | goes |
 //! | --- | --- |
 //! | with keys of one slot | to the primary that has it, or with [`ReadFrom`] a command that only reads to a replica |
-//! | MGET, MSET, DEL, UNLINK, EXISTS, TOUCH with keys of several slots | in parts, one for each slot; the replies are put together in order. **Not one atomic step**: some parts may have run when another one fails, and the first error is told |
+//! | MGET, MSET, MSETEX without NX and XX, DEL, UNLINK, EXISTS, TOUCH with keys of several slots | in parts, one for each slot; the replies are put together in order. **Not one atomic step**: some parts may have run when another one fails, and the first error is told |
 //! | others with keys of several slots | nowhere: an error of the code CROSSSLOT, and nothing is sent |
-//! | PING, ECHO, TIME, INFO, RANDOMKEY, PUBLISH, scripts without keys, questions about the cluster | to any primary |
-//! | DBSIZE, KEYS, FLUSHALL, FLUSHDB, WAIT, SCRIPT EXISTS, FUNCTION LOAD and the like | to all primaries; the sum, all elements, the least, whether all are so, or the first reply. The part of a primary that cannot be reached goes to whoever has its slots within the response timeout; WAIT, which is about one connection's writes, is lost with that |
-//! | CONFIG SET, SCRIPT LOAD, SCRIPT FLUSH, ACL SETUSER, SLOWLOG LEN, PUBSUB and the like | to all nodes, replicas included; a replica that cannot be reached is an error |
-//! | what is about one connection or one node | nowhere: [`Error::Refused`]; [`Cluster::connection_to`] is for that |
+//! | ECHO, TIME, INFO, PUBLISH, FUNCTION STATS, scripts without keys, questions about the cluster | to any primary |
+//! | PING, DBSIZE, KEYS, RANDOMKEY, FLUSHALL, FLUSHDB, WAIT, WAITAOF, SCRIPT EXISTS, SCRIPT KILL, FUNCTION LOAD, MEMORY PURGE, CLUSTER SLOT-STATS and the like | to all primaries; the sum, all elements, one element, the least, whether all are so, or the first reply; of the two KILLs the one that has succeeded. The part of a primary that cannot be reached goes to whoever has its slots within the response timeout; WAIT and WAITAOF, which are about one connection's writes, are lost with that |
+//! | CONFIG SET, SCRIPT LOAD, SCRIPT FLUSH, ACL SETUSER, SLOWLOG, LATENCY RESET, PUBSUB and the like | to all nodes, replicas included; a replica that cannot be reached is an error |
+//! | what is about one connection or one node, such as CLIENT, LATENCY LATEST and MEMORY STATS | nowhere: [`Error::Refused`]; [`Cluster::connection_to`] and [`Cluster::connections`] are for that |
 //! | HSCAN, SSCAN and ZSCAN | to the primary that has the key, also with [`ReadFrom`]: a cursor is of use to one server only. If another one takes over between two pages, elements may be missed |
 //! | by name ([`Cluster::command`]) | as the servers say: COMMAND INFO is asked once for each name that is not known here, and COMMAND GETKEYS each time for the few whose keys cannot be found otherwise |
+//!
+//! That is what the servers recommend in COMMAND INFO (`request_policy` and `response_policy`), but for those whose answers cannot be
+//! made one: of these INFO and FUNCTION STATS tell of one node, and the others are refused.
 //!
 //! # How nodes are reached
 //!

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::core::{Core, NO_OWNER, NO_SLOT, NOWHERE};
+use super::core::{Core, NO_OWNER, NO_SLOT};
 use super::kinds::{Kind, Merge, kind, only_asks};
 use super::node::flag;
 use super::slot::slot_of;
@@ -11,7 +11,7 @@ use super::wait::Time;
 use crate::args::Block;
 use crate::connection::{GONE, Stored};
 use crate::error::{Error, Result, ServerError, UnexpectedReply, WaitError};
-use crate::resp::{self, Elements, Frame, encode};
+use crate::resp::{self, Elements, Frame, encode, number};
 
 /// A command in parts.
 pub(super) struct Spread {
@@ -47,6 +47,8 @@ pub(super) enum Route {
 pub(super) struct Divided {
     width: usize,
     merge: Option<Merge>,
+    /// How many keys there are is in front of them, and options are behind.
+    counted: bool,
 }
 
 /// Where a command goes by its keys.
@@ -64,12 +66,19 @@ pub(super) fn route<'k>(name: &[u8], mut keys: impl Iterator<Item = &'k [u8]>) -
 #[cold]
 fn divided(name: &[u8]) -> Result<Route> {
     let divided = match &*name.to_ascii_uppercase() {
-        b"MGET" => Divided { width: 1, merge: None },
-        b"MSET" => Divided { width: 2, merge: Some(Merge::First) },
-        b"DEL" | b"UNLINK" | b"EXISTS" | b"TOUCH" => Divided { width: 1, merge: Some(Merge::Sum) },
+        b"MGET" => Divided { width: 1, merge: None, counted: false },
+        b"MSET" => Divided { width: 2, merge: Some(Merge::First), counted: false },
+        b"MSETEX" => Divided { width: 2, merge: Some(Merge::Least), counted: true },
+        b"DEL" | b"UNLINK" | b"EXISTS" | b"TOUCH" => Divided { width: 1, merge: Some(Merge::Sum), counted: false },
         _ => return Err(cross_slot()),
     };
     Ok(Route::Divided(divided))
+}
+
+/// Whether a command is divided whose keys are of several slots: its name in capitals.
+#[cfg(all(test, unix, feature = "testing"))]
+pub(super) fn may_be_divided(name: &[u8]) -> bool {
+    divided(name).is_ok()
 }
 
 /// The error of a command whose keys are of several slots, in the words of servers.
@@ -99,10 +108,21 @@ impl Core {
     pub(super) fn issue_divided(&mut self, bytes: &[u8], divided: Divided, flags: u8) -> u64 {
         let mut arguments = encode::arguments(bytes);
         let Some(name) = arguments.next() else { return self.born_failed(Error::Refused(GONE)) };
-        let arguments: Vec<&[u8]> = arguments.collect();
+        let mut arguments: Vec<&[u8]> = arguments.collect();
+        let mut options = Vec::new();
+        if divided.counted && !arguments.is_empty() {
+            let count = number::parse_u64(arguments.remove(0)).and_then(|count| usize::try_from(count).ok());
+            let end = count.and_then(|count| count.checked_mul(divided.width)).unwrap_or(0);
+            options = arguments.split_off(end.min(arguments.len()));
+        }
+        let conditional = |word: &&[u8]| word.eq_ignore_ascii_case(b"NX") || word.eq_ignore_ascii_case(b"XX");
+        if options.iter().any(conditional) {
+            // All keys or none of them, which only one node can say.
+            return self.born_failed(cross_slot());
+        }
         if !arguments.len().is_multiple_of(divided.width) {
             // A server would refuse the whole.
-            return self.born_failed(Error::Argument("each key of MSET needs a value"));
+            return self.born_failed(Error::Argument("each key needs a value"));
         }
         let mut by_slot: BTreeMap<u16, (Vec<&[u8]>, Vec<usize>)> = BTreeMap::new();
         for (place, group) in arguments.chunks(divided.width).enumerate() {
@@ -111,8 +131,13 @@ impl Core {
             places.push(place);
         }
         let (mut parts, mut all_places) = (Vec::new(), Vec::new());
-        for (slot, (part, places)) in by_slot {
+        for (slot, (mut part, places)) in by_slot {
             let mut encoded = Vec::new();
+            let count = places.len().to_string();
+            if divided.counted {
+                part.insert(1, count.as_bytes());
+            }
+            part.extend_from_slice(&options);
             encode::encode_command(&mut encoded, &part);
             parts.push(self.issue(slot, &encoded, flags, None));
             all_places.push(places);
@@ -146,7 +171,7 @@ impl Core {
             flags |= flag::IDEMPOTENT;
         }
         // It is about what was written on this very connection.
-        let stays = name == b"WAIT";
+        let stays = matches!(&*name, b"WAIT" | b"WAITAOF");
         let parts = nodes.into_iter().map(|n| match self.slot_of_primary(n) {
             Some(slot) if !stays => self.issue(slot, bytes, flags, block),
             _ => self.issue_at(n, NO_SLOT, bytes, flags | flag::FIXED, block),
@@ -181,22 +206,21 @@ impl Core {
             self.arrive(part, time)?;
             let (n, taken) = (self.node_of(part), self.take(part));
             let Some(whole) = self.spread(id) else { return Err(Error::Refused(GONE).into()) };
-            whole.frames.push(match taken {
-                Ok(frame) => {
-                    if let Some(Frame::Error(message)) = resp::frame(&frame) {
-                        whole.error.get_or_insert(ServerError::new(message).into());
-                    }
-                    (n, frame)
-                }
-                Err(error) => {
-                    whole.error.get_or_insert(error);
-                    (NOWHERE, Stored::new())
-                }
-            });
+            let error = match taken.as_ref().map(|frame| resp::frame(frame)) {
+                Ok(Some(Frame::Error(message))) => Some(ServerError::new(message).into()),
+                Ok(_) => None,
+                Err(error) => Some(error.clone()),
+            };
+            if let Some(error) = error {
+                whole.failed(error);
+            }
+            whole.frames.push((n, taken.unwrap_or_else(|_| Stored::new())));
         }
         let whole = self.spreads.take(id);
         let Some(whole) = whole else { return Err(Error::Refused(GONE).into()) };
-        if let Some(error) = whole.error {
+        if let Some(error) = whole.error
+            && !whole.how.bears_errors(&whole.frames)
+        {
             return Err(error.into());
         }
         let merged = whole.how.put_together(&whole.frames);
@@ -215,8 +239,31 @@ impl Core {
     }
 }
 
+impl Spread {
+    /// Notes the first error; that a node runs no script is only worth telling if there is nothing else.
+    fn failed(&mut self, error: Error) {
+        if self.error.as_ref().is_none_or(|first| first.code() == Some("NOTBUSY")) {
+            self.error = Some(error);
+        }
+    }
+}
+
+/// The first reply that is none or no error.
+fn one_that_is_good(all: &[(u16, Stored)]) -> Option<&Stored> {
+    let good = |frame: &&Stored| resp::frame(frame).is_some_and(|frame| !matches!(frame, Frame::Error(_)));
+    all.iter().map(|(_, frame)| frame).find(good)
+}
+
 impl How {
+    /// Whether one good reply is enough, and there is one.
+    fn bears_errors(&self, all: &[(u16, Stored)]) -> bool {
+        matches!(self, How::Nodes(Merge::One)) && one_that_is_good(all).is_some()
+    }
+
     fn put_together(&self, all: &[(u16, Stored)]) -> Option<Vec<u8>> {
+        if let How::Nodes(Merge::One) = self {
+            return one_that_is_good(all).map(|frame| frame.to_vec());
+        }
         // A primary that has taken over the slots of another one has answered for both, and counts once.
         let again = |at: usize| all[..at].iter().any(|before| before.0 == all[at].0);
         let counts = |at: &usize| !(matches!(self, How::Nodes(_)) && again(*at));
@@ -226,9 +273,13 @@ impl How {
             How::Places(places) => return in_places(places, &frames),
             How::Slots(merge) | How::Nodes(merge) => merge,
         };
-        let numbers = || frames.iter().map(number).collect::<Option<Vec<i64>>>();
+        let numbers = || frames.iter().map(integer_of).collect::<Option<Vec<i64>>>();
         match merge {
-            Merge::First => Some(all.first()?.to_vec()),
+            Merge::First | Merge::One => Some(all.first()?.to_vec()),
+            Merge::There => {
+                let there: Vec<usize> = (0..frames.len()).filter(|at| !matches!(frames[*at], Frame::Null)).collect();
+                Some(all[fastrand::choice(there).unwrap_or(0)].to_vec())
+            }
             Merge::Sum => Some(integer(numbers()?.into_iter().try_fold(0, i64::checked_add)?)),
             Merge::Least => Some(integer(numbers()?.into_iter().min()?)),
             Merge::Concat => {
@@ -242,20 +293,14 @@ impl How {
                 found.dedup();
                 Some(array(found.into_iter()))
             }
-            Merge::And => {
-                let lists =
-                    frames.iter().map(|frame| frame.as_elements()?.map(|one| number(&one)).collect::<Option<Vec<_>>>());
-                let all = lists
-                    .reduce(|all, list| Some(all?.into_iter().zip(list?).map(|(one, two)| one & two).collect()))??;
-                let words: Vec<Vec<u8>> = all.into_iter().map(integer).collect();
-                Some(array(words.iter().map(Vec::as_slice)))
-            }
+            Merge::And => by_position(&frames, |one, two| one & two),
+            Merge::LeastEach => by_position(&frames, i64::min),
             Merge::SumByName => {
                 let mut sums: Vec<(&[u8], i64)> = Vec::new();
                 for frame in &frames {
                     let mut elements = frame.as_elements()?;
                     while let Some(name) = elements.next() {
-                        let (name, count) = (name.as_bytes()?, number(&elements.next()?)?);
+                        let (name, count) = (name.as_bytes()?, integer_of(&elements.next()?)?);
                         match sums.iter_mut().find(|sum| sum.0 == name) {
                             Some(sum) => sum.1 = sum.1.checked_add(count)?,
                             None => sums.push((name, count)),
@@ -273,6 +318,16 @@ impl How {
             }
         }
     }
+}
+
+/// Lists of numbers, put together number by number.
+fn by_position(frames: &[Frame<'_>], both: impl Fn(i64, i64) -> i64) -> Option<Vec<u8>> {
+    let lists =
+        frames.iter().map(|frame| frame.as_elements()?.map(|one| integer_of(&one)).collect::<Option<Vec<i64>>>());
+    let all =
+        lists.reduce(|all, list| Some(all?.into_iter().zip(list?).map(|(one, two)| both(one, two)).collect()))??;
+    let words: Vec<Vec<u8>> = all.into_iter().map(integer).collect();
+    Some(array(words.iter().map(Vec::as_slice)))
 }
 
 fn in_places(places: &[Vec<usize>], frames: &[Frame<'_>]) -> Option<Vec<u8>> {
@@ -299,7 +354,7 @@ pub(super) fn pieces<'a>(elements: &Elements<'a>) -> impl Iterator<Item = &'a [u
     })
 }
 
-fn number(frame: &Frame<'_>) -> Option<i64> {
+fn integer_of(frame: &Frame<'_>) -> Option<i64> {
     match frame {
         Frame::Integer(n) => Some(*n),
         Frame::Boolean(is) => Some(i64::from(*is)),
