@@ -11,7 +11,7 @@ use redefer::cluster::{Cluster, ClusterConfig, ReadFrom, slot_of};
 use redefer::commands::{MsetexOptions, PubSubCommands, ScanOptions};
 use redefer::prelude::*;
 use redefer::pubsub::Event;
-use redefer::{Result, WaitError, testing};
+use redefer::{Reconnect, Result, WaitError, testing};
 
 static NODES: LazyLock<testing::Cluster> = LazyLock::new(|| testing::Cluster::start().unwrap());
 
@@ -479,7 +479,7 @@ fn reads_go_to_replicas_when_they_may() -> Result<()> {
 fn shard_channels_are_heard_on_their_node() -> Result<()> {
     let cluster = open();
     for channel in ["shard:1", "shard:2", "shard:3"] {
-        let subscriber = cluster.shard_subscriber(channel)?;
+        let subscriber = cluster.shard_subscriber(channel, Reconnect::never())?;
         subscriber.ssubscribe(channel).wait()?;
         assert_eq!(cluster.spublish(channel, "hello").wait()?, 1);
         let heard = subscriber.iter().find_map(|event| match event {

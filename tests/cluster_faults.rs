@@ -532,3 +532,69 @@ fn a_subscriber_goes_to_another_node_when_its_own_fails() -> Result<()> {
     assert_eq!(message.payload(), b"hello");
     Ok(())
 }
+
+/// Publishes until the subscriber has heard it, and says whether a gap was told of before.
+fn heard_behind_a_gap(cluster: &Cluster, subscriber: &redefer::pubsub::Subscriber, channel: &str) -> Result<bool> {
+    let mut gap = false;
+    let start = Instant::now();
+    loop {
+        // Nobody may be there for a while, or its node gone.
+        let _ = cluster.spublish(channel, "hello").wait();
+        match subscriber.next_timeout(Duration::from_millis(20))? {
+            Some(Event::Reconnected(_)) => gap = true,
+            Some(Event::Message(message)) if gap => {
+                assert_eq!((message.channel(), message.payload()), (channel.as_bytes(), &b"hello"[..]));
+                return Ok(gap);
+            }
+            Some(Event::Message(_)) | None => {}
+            other => panic!("{other:?}"),
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "nothing is heard");
+    }
+}
+
+#[test]
+fn a_sharded_subscription_follows_its_slot() -> Result<()> {
+    let nodes = testing::Cluster::builder().node_timeout(Duration::from_secs(1)).start().unwrap();
+    let (cluster, stale) = (open(&nodes), open(&nodes));
+    let slot = slot_of("news");
+    let policy = || Reconnect::forever().first_delay(Duration::from_millis(5)).max_delay(Duration::from_millis(100));
+    let subscriber = cluster.shard_subscriber("news", policy())?;
+    subscriber.ssubscribe("news").wait()?;
+    subscriber.ssubscribe("{news}:sport").wait()?;
+    assert_eq!(cluster.spublish("news", "first").wait()?, 1);
+    let first = subscriber.next()?.and_then(Event::into_message).unwrap();
+    assert_eq!(first.payload(), b"first");
+    // To another primary, key by key.
+    nodes.move_slot(slot, (nodes.owner(slot).unwrap() + 1) % 3).unwrap();
+    assert!(heard_behind_a_gap(&cluster, &subscriber, "news")?);
+    assert_eq!(subscriber.subscriptions(), 2);
+    // One that knows of nothing yet begins in the right place.
+    let late = stale.shard_subscriber("news", policy())?;
+    late.ssubscribe("news").wait()?;
+    assert_eq!(cluster.spublish("news", "late").wait()?, 2);
+    // Its primary is killed.
+    let owner = nodes.owner(slot).unwrap();
+    nodes.kill(owner);
+    assert!(heard_behind_a_gap(&cluster, &subscriber, "{news}:sport")?);
+    assert!(heard_behind_a_gap(&cluster, &late, "news")?);
+    // And back, by the server where it can.
+    nodes.restart(owner).unwrap();
+    nodes.wait_until_agreed().unwrap();
+    let to = (0..3).find(|index| *index != owner && nodes.is_primary(*index).unwrap()).unwrap();
+    if nodes.node(0).name() == "valkey" {
+        nodes.migrate_slot(slot, to).unwrap();
+    } else {
+        nodes.move_slot(slot, to).unwrap();
+    }
+    assert!(heard_behind_a_gap(&cluster, &subscriber, "news")?);
+    // A channel of another slot is refused, as ever.
+    let elsewhere = (0..).map(|n| format!("other:{n}")).find(|name| nodes.owner(slot_of(name)).unwrap() != to).unwrap();
+    assert_eq!(subscriber.ssubscribe(&elsewhere).wait().unwrap_err().code(), Some("MOVED"));
+    // Without a policy the server ends it, and says so.
+    let still = cluster.shard_subscriber("news", Reconnect::never())?;
+    still.ssubscribe("news").wait()?;
+    nodes.move_slot(slot, (0..6).find(|index| *index != to && nodes.is_primary(*index).unwrap()).unwrap()).unwrap();
+    assert!(matches!(still.next()?, Some(Event::ShardUnsubscribed(channel)) if channel == b"news"));
+    Ok(())
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::core::{Core, NO_OWNER};
+use super::home::Home;
 use super::redirect::{Address, Redirect};
 use super::settle::pause;
 use super::spread::cross_slot;
@@ -111,13 +112,28 @@ impl Cluster {
     }
 
     /// Opens a subscriber on the primary that has a shard channel, which hears what [`spublish`](crate::commands::PubSubCommands::spublish) sends to it. Nothing is subscribed to
-    /// yet. When the slot of the channel moves, the server ends the subscription, and says so.
+    /// yet.
+    ///
+    /// With a policy it follows the slot of that channel: when that moves to another node, or its primary fails, the nodes are asked
+    /// who has it, and all channels are subscribed to there; [`Event::Reconnected`](crate::pubsub::Event::Reconnected) tells of the
+    /// gap. So all channels should be of that slot; those of others end with an error of the next read when it moves. Without a
+    /// policy the server ends the subscription, and says so by
+    /// [`Event::ShardUnsubscribed`](crate::pubsub::Event::ShardUnsubscribed).
     ///
     /// # Errors
     ///
     /// Those of [`Connection::open`].
-    pub fn shard_subscriber(&self, shard_channel: impl ToArg) -> Result<Subscriber> {
-        self.connection_to(shard_channel)?.into_subscriber()
+    pub fn shard_subscriber(&self, shard_channel: impl ToArg, policy: Reconnect) -> Result<Subscriber> {
+        let slot = slot_of(bytes_of(&shard_channel)?);
+        if policy == Reconnect::never() {
+            return self.connection_to(shard_channel)?.into_subscriber();
+        }
+        let config = self.with(|core| {
+            let known = core.members().into_iter().map(|n| core.nodes[usize::from(n)].address.clone()).collect();
+            let home = Home::new(slot, core.config.clone(), known);
+            Config { endpoint: Endpoint::Found(Found(Arc::new(home))), ..core.config.base.clone().reconnect(policy) }
+        })?;
+        Subscriber::open(config)
     }
 
     /// Opens a subscriber for ordinary channels and patterns, on any node: what [`publish`](crate::commands::PubSubCommands::publish)

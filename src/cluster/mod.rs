@@ -81,6 +81,7 @@ mod config;
 mod core;
 mod dedicated;
 mod execute;
+mod home;
 mod kinds;
 mod node;
 mod pump;

@@ -107,7 +107,7 @@ impl Core {
             .map(|seed| {
                 let mut config = self.config.base.clone();
                 config.endpoint = seed.endpoint.clone();
-                (address_of(&config), config)
+                (Address::of_endpoint(&config.endpoint), config)
             })
             .collect();
         if !members.is_empty() {
@@ -237,7 +237,7 @@ fn replicas_in(shards: &[ClusterShard], primary: &ClusterEndpoint) -> Vec<Addres
     replicas.filter_map(address).collect()
 }
 
-fn address(endpoint: &ClusterEndpoint, asked: &Address) -> Option<Address> {
+pub(super) fn address(endpoint: &ClusterEndpoint, asked: &Address) -> Option<Address> {
     let host = match endpoint.host.as_deref() {
         // It is to be known by its name and has none; then its address is told as well.
         Some("?") => endpoint.metadata.get("ip").map_or("?", String::as_str),
@@ -246,11 +246,13 @@ fn address(endpoint: &ClusterEndpoint, asked: &Address) -> Option<Address> {
     Some(Address::new(host, endpoint.port)?.or_host_of(asked))
 }
 
-fn address_of(config: &Config) -> Address {
-    match &config.endpoint {
-        Endpoint::Tcp { host, port } => Address { host: host.clone(), port: *port },
-        // A node that is reached by a socket is on this machine. One that is looked for has an address when it was found, which
-        // nodes mostly tell themselves.
-        Endpoint::Unix(_) | Endpoint::Found(_) => Address { host: "127.0.0.1".to_owned(), port: 0 },
+impl Address {
+    pub(super) fn of_endpoint(endpoint: &Endpoint) -> Address {
+        match endpoint {
+            Endpoint::Tcp { host, port } => Address { host: host.clone(), port: *port },
+            // A node that is reached by a socket is on this machine. One that is looked for has an address when it was found, which
+            // nodes mostly tell themselves.
+            Endpoint::Unix(_) | Endpoint::Found(_) => Address { host: "127.0.0.1".to_owned(), port: 0 },
+        }
     }
 }

@@ -20,6 +20,10 @@ pub(crate) trait Find: fmt::Debug + Send + Sync {
     fn roles(&self) -> &'static [&'static str];
     /// What is looked for, in words.
     fn what(&self) -> String;
+    /// The slot of a cluster whose primary is looked for, if that is what it is.
+    fn slot(&self) -> Option<u16> {
+        None
+    }
 }
 
 /// Where to look for a server.

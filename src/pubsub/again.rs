@@ -192,7 +192,7 @@ impl Core {
     /// connection as the other kind.
     pub(super) fn restored(&mut self, pending: Pending) -> Result<Option<Error>> {
         let Err(error) = pending.outcome() else { return Ok(None) };
-        if is_transient(&error) {
+        if is_transient(&error) || self.has_moved(&error) {
             // The names are kept for the next attempt.
             return Err(error);
         }

@@ -13,8 +13,9 @@ use super::patience::Patience;
 use super::pending::Pending;
 use super::ticket::{CROWDED, Promise, Shared, Ticket, Wish};
 use crate::args::Gathered;
+use crate::cluster::slot_of;
 use crate::connection::wire::{self, Kind, Said, Spans};
-use crate::connection::{Connection, Listener};
+use crate::connection::{Config, Connection, Endpoint, Listener};
 use crate::error::{Error, Result, ServerError};
 use crate::resp::{self, ProtocolError};
 
@@ -114,6 +115,22 @@ impl Core {
 
     pub(super) fn is_broken(&self) -> bool {
         matches!(self.link, Link::Broken(_))
+    }
+
+    /// The slot of a cluster whose channels are subscribed to again where it is, when it moves.
+    pub(super) fn follows(&mut self) -> Option<u16> {
+        match self.line.config() {
+            Config { endpoint: Endpoint::Found(found), reconnect, .. } if !reconnect.is_never() => found.0.slot(),
+            _ => None,
+        }
+    }
+
+    /// Whether an error says that this slot is elsewhere by now.
+    pub(super) fn has_moved(&mut self, error: &Error) -> bool {
+        let Some(slot) = self.follows() else { return false };
+        let says = error.as_server_error().map_or(&b""[..], |error| error.message());
+        let mut words = says.split(|byte| *byte == b' ');
+        words.next() == Some(b"MOVED") && words.next().and_then(resp::number::parse_u64) == Some(u64::from(slot))
     }
 
     fn is_up(&self) -> bool {
@@ -328,9 +345,13 @@ impl Core {
                             }
                         }
                         _ if kind == Kind::Shard && !subscribed => {
-                            if let Some(name) = name {
-                                set.remove(name);
-                                return Ok(Some(Next::Event(Event::ShardUnsubscribed(name.to_vec()))));
+                            if let Some(name) = name.map(<[u8]>::to_vec) {
+                                if self.follows().is_some_and(|slot| slot_of(&name) == slot) {
+                                    // It is subscribed to again where its slot is.
+                                    return Err(Error::custom("the slot of a shard channel has moved"));
+                                }
+                                self.subscribed[kind as usize].remove(&name);
+                                return Ok(Some(Next::Event(Event::ShardUnsubscribed(name))));
                             }
                         }
                         _ => self.line.keep_push(n),
@@ -369,6 +390,14 @@ impl Core {
     /// The first command is answered. An error is one of the connection.
     pub(super) fn end_place(&mut self) -> Result<Next> {
         let Some(mut pending) = self.pending.pop_front() else { return Ok(Next::Settled) };
+        if pending.promise.is_some()
+            && let Err(error) = pending.outcome()
+            && self.has_moved(&error)
+        {
+            // It is asked for again behind what was subscribed to before.
+            self.pending.push_front(pending);
+            return Err(error);
+        }
         let unseen = match pending.promise.take() {
             Some(promise) => promise.fulfil(pending.outcome()),
             None => {

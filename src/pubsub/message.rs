@@ -178,7 +178,7 @@ pub enum Event {
     /// may stand for several breaks between which nothing was read.
     Reconnected(Gap),
     /// The server has ended the subscription to this shard channel unasked, because its slot has moved to another node.
-    /// Subscribe there.
+    /// Subscribe there. A [shard subscriber of a cluster](crate::cluster::Cluster::shard_subscriber) with a policy does that itself.
     ShardUnsubscribed(Vec<u8>),
 }
 
