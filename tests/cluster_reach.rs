@@ -187,7 +187,7 @@ fn nodes_are_reached_by_ipv6_addresses() {
     }
     let nodes = builder().config("bind", "127.0.0.1 ::1").config("cluster-announce-ip", "::1").start().unwrap();
     let cluster = works(&nodes, config(&nodes.urls()[0]));
-    assert!(format!("{cluster:?}").contains("::1:"), "{cluster:?}");
+    assert!(format!("{cluster:?}").contains("[::1]:"), "{cluster:?}");
 }
 
 #[test]

@@ -48,6 +48,48 @@ impl Subscriber for Log {
 }
 
 #[test]
+fn redirects_topologies_and_nodes_that_are_given_up_are_told() -> Result<()> {
+    use support::nodes::{Say, bulk, nodes, once, one_owner, open, say};
+
+    let [a, b] = nodes();
+    let log = Log::default();
+    let guard = tracing::subscriber::set_default(log.clone());
+    let (moved, ask) = (b.moved("secret"), b.ask("secret"));
+    a.does(once(moved));
+    b.does(|words| if words[0] == "ASKING" { say("+OK") } else { bulk("hunter-2") });
+    let cluster = open(&a);
+    cluster.get::<String>("secret").wait()?;
+    a.does(once(ask));
+    open(&a).get::<String>("secret").wait()?;
+    let mut said = false;
+    a.does(move |_| if std::mem::replace(&mut said, true) { bulk("hunter-2") } else { say("-TRYAGAIN Multiple keys") });
+    open(&a).get::<String>("secret").wait()?;
+    // It hangs, and another one has its slots.
+    let cluster = open(&a);
+    a.does(|_| Say::Hang);
+    let lost = cluster.get::<String>("secret");
+    cluster.flush()?;
+    [&a, &b].iter().for_each(|node| *node.slots.lock().unwrap() = one_owner("127.0.0.1", b.port));
+    assert!(lost.wait().is_err());
+    assert!(redefer::cluster::Cluster::open("redis://127.0.0.1:1").is_err());
+    drop(guard);
+    let lines = log.0.lock().unwrap().join("\n");
+    let slot = redefer::cluster::slot_of("secret");
+    for wanted in [
+        format!("DEBUG topology learned server=127.0.0.1:{} primaries=1 replicas=0", a.port),
+        format!("DEBUG moved server=127.0.0.1:{} slot={slot} to=127.0.0.1:{}", a.port, b.port),
+        format!("DEBUG asked to ask elsewhere server=127.0.0.1:{} slot={slot} to=127.0.0.1:{}", a.port, b.port),
+        format!("DEBUG not served now server=127.0.0.1:{} slot={slot}", a.port),
+        format!("WARN node given up server=127.0.0.1:{} outstanding=1", a.port),
+        "WARN no node tells the topology".to_owned(),
+    ] {
+        assert!(lines.contains(&wanted), "no {wanted:?} in:\n{lines}");
+    }
+    assert!(!lines.contains("hunter-2") && !lines.contains("secret"), "{lines}");
+    Ok(())
+}
+
+#[test]
 fn dialing_losing_and_coming_back_are_told() -> Result<()> {
     let server = Scripted::start(|peer| match peer.number() {
         0 => {

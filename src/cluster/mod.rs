@@ -80,6 +80,7 @@ mod bulk;
 mod config;
 mod core;
 mod dedicated;
+mod events;
 mod execute;
 mod home;
 mod kinds;
@@ -253,8 +254,7 @@ impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Cluster");
         if let Ok(core) = self.core.try_borrow() {
-            let nodes: Vec<String> =
-                core.nodes.iter().map(|node| format!("{}:{}", node.address.host, node.address.port)).collect();
+            let nodes: Vec<String> = core.nodes.iter().map(|node| node.address.to_string()).collect();
             out.field("nodes", &nodes).field("outstanding", &core.count_outstanding());
         }
         out.finish_non_exhaustive()

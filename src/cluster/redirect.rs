@@ -1,5 +1,7 @@
 //! Errors by which a node says that a command did not run, and should be tried elsewhere or later.
 
+use std::fmt;
+
 use crate::error::ServerError;
 
 /// What an error reply asks for.
@@ -20,6 +22,15 @@ pub(super) enum Redirect {
 pub(super) struct Address {
     pub(super) host: String,
     pub(super) port: u16,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
 }
 
 impl Redirect {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::core::{At, Core, Moved, NO_SLOT, Parked};
+use super::events;
 use super::node::{Entry, ITSELF, flag};
 use super::redirect::Redirect;
 use super::ticket::sent;
@@ -273,6 +274,7 @@ impl Core {
             return self.finish(ticket, Err(error.into()));
         }
         let from = self.nodes[usize::from(n)].address.clone();
+        events::redirected(&from, entry.slot, &redirect);
         let fixed = (entry.flags & flag::FIXED != 0).then_some((n, false));
         let target = match redirect {
             Redirect::Moved(to) => {

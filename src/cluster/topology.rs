@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::core::{Core, LEAST, NOWHERE};
+use super::events;
 use super::redirect::Address;
 use super::slot::SLOTS;
 use crate::commands::{ClusterEndpoint, ClusterShard, ClusterSlots};
@@ -44,12 +45,15 @@ impl Core {
         self.refreshes += 1;
         let outcome = self.ask_around(patience, start + budget);
         self.refreshed = Some(Instant::now());
-        match outcome {
+        match &outcome {
             Ok(()) => {
                 self.stale = false;
                 self.refresh_failures = 0;
             }
-            Err(_) => self.refresh_failures = self.refresh_failures.saturating_add(1),
+            Err(error) => {
+                self.refresh_failures = self.refresh_failures.saturating_add(1);
+                events::not_refreshed(error, self.refresh_failures);
+            }
         }
         outcome
     }
@@ -159,6 +163,8 @@ impl Core {
             }
         }
         self.close_idle();
+        let replicas = self.replicas.values().map(Vec::len).sum();
+        events::refreshed(asked, self.primaries().len(), replicas);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::core::{Core, Where};
+use super::events;
 use super::pump::Wait;
 use super::ticket::Ticket;
 use crate::connection::{Deadline, GONE, Stored};
@@ -163,7 +164,9 @@ impl Core {
         let reads = self.config.read_from != super::config::ReadFrom::Primary;
         let is_of_use = self.slots.contains(&n) || (reads && is_replica());
         if !self.stale && !is_of_use {
-            if let Some(conn) = &mut self.nodes[usize::from(n)].conn {
+            let node = &mut self.nodes[usize::from(n)];
+            events::given_up(&node.address, node.entries.len());
+            if let Some(conn) = &mut node.conn {
                 conn.break_off(Error::custom("the node does not answer, and another one has its slots"));
             }
             self.bury(n);
