@@ -38,6 +38,13 @@ fn a_batch_goes_to_all_nodes_and_has_one_outcome() -> Result<()> {
     assert_eq!(one.wait::<Vec<_>>()?, [1, 2, 3]);
     assert!(whole.wait()? >= 5000);
     assert_eq!(cluster.stats().connections, 3);
+    // What was taken already is not waited for again, whoever has its place by then.
+    let batch = cluster.batch();
+    assert!(batch.dbsize().wait()? >= 5000);
+    let parted = cluster.dbsize();
+    batch.finish()?;
+    assert!(cluster.outstanding() >= 3, "those of another command");
+    parted.wait()?;
     // Two at a time, and the cluster beside them.
     let (a, b) = (cluster.batch(), cluster.batch());
     let (x, y, z) = (a.incr("batch:x"), b.incr("batch:y"), cluster.incr("batch:z"));

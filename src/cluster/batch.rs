@@ -135,8 +135,10 @@ impl Drop for ClusterBatch<'_> {
         let Some(id) = self.id.take() else { return };
         let _ = self.cluster.with(|core| {
             core.settle_batch_in_drop(id);
-            if let Err(error) = core.close_batch(id) {
-                core.unseen(error);
+            match core.close_batch(id) {
+                Err(error) => core.unseen(error),
+                Ok(()) if self.missing.get() => core.unseen(Error::Refused(IN_USE)),
+                Ok(()) => {}
             }
         });
     }
@@ -149,6 +151,13 @@ impl fmt::Debug for ClusterBatch<'_> {
 }
 
 impl Record {
+    /// The ticket of a command is used up: its number may be that of another one soon.
+    fn taken(&mut self, index: u32) {
+        if let Some(ticket) = self.tickets.get_mut(index as usize) {
+            *ticket = BUSY;
+        }
+    }
+
     fn note(&mut self, index: u32, outcome: Result<Stored>) {
         let error = match outcome {
             Ok(frame) => match resp::frame(&frame) {
@@ -203,6 +212,7 @@ impl Core {
             };
             let Some(record) = self.batches.get_mut(id) else { return };
             record.dropped.pop_front();
+            record.taken(index);
             record.note(index, outcome);
         }
     }
@@ -266,14 +276,14 @@ impl Core {
         let ticket = self.ticket_in_batch(id, index);
         let outcome = self.wait_frame(ticket, time);
         if !matches!(outcome, Err(WaitError::Timeout(()))) {
-            self.release_batch(id);
+            self.taken_in_batch(id, index);
         }
         outcome
     }
 
     pub(super) fn expire_batched(&mut self, id: u32, index: u32) -> Error {
         let ticket = self.ticket_in_batch(id, index);
-        self.release_batch(id);
+        self.taken_in_batch(id, index);
         self.expire(ticket)
     }
 
@@ -285,6 +295,13 @@ impl Core {
         } else {
             let ticket = record.tickets[index as usize];
             self.detach(ticket);
+        }
+        self.release_batch(id);
+    }
+
+    fn taken_in_batch(&mut self, id: u32, index: u32) {
+        if let Some(record) = self.batches.get_mut(id) {
+            record.taken(index);
         }
         self.release_batch(id);
     }

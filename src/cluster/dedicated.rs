@@ -125,7 +125,7 @@ impl Cluster {
     /// Those of [`Connection::open`].
     pub fn shard_subscriber(&self, shard_channel: impl ToArg, policy: Reconnect) -> Result<Subscriber> {
         let slot = slot_of(bytes_of(&shard_channel)?);
-        if policy == Reconnect::never() {
+        if policy.is_never() {
             return self.connection_to(shard_channel)?.into_subscriber();
         }
         let config = self.with(|core| {
