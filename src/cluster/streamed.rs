@@ -57,7 +57,8 @@ impl Cluster {
     ///
     /// **What a reader has given cannot be sent again**, so no redirect is followed. The node of the key is asked first whether it
     /// has that (EXISTS). If the slot moves all the same meanwhile, or is being moved and the key is not there, the
-    /// handle has the error MOVED, ASK or TRYAGAIN: nothing has run, and whoever can begin the value again may try again.
+    /// handle has the error MOVED, ASK or TRYAGAIN: nothing has run, and whoever can begin the value again may try again. For other
+    /// commands with a value from a reader there is [`connection_to`](Cluster::connection_to).
     ///
     /// # Errors
     ///
