@@ -276,3 +276,40 @@ fn a_fed_value_follows_no_redirect_and_a_copied_one_does() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn scripts_are_run_by_their_digest_on_the_node_of_their_keys() -> Result<()> {
+    let cluster = Cluster::open(config())?;
+    // Nobody knows it yet; each node is told once, by the run that needs it.
+    let script = Script::new("redis.call('INCRBY', KEYS[1], ARGV[1]) return KEYS[1]");
+    for _ in 0..2 {
+        let handles: Vec<_> =
+            (0..30).map(|n| (n, script.run::<String, _>(&cluster, format!("script:{n}"), 2))).collect();
+        for (n, handle) in handles.into_iter().rev() {
+            assert_eq!(handle.wait()?, format!("script:{n}"));
+        }
+    }
+    for n in 0..30 {
+        assert_eq!(cluster.get::<i64>(format!("script:{n}")).wait()?, 4);
+    }
+    assert_eq!(cluster.script_exists([script.digest()]).wait::<Vec<bool>>()?, [true], "all primaries know it");
+    let several = script.run::<String, _>(&cluster, ["script:1", "script:2"], 2).wait();
+    assert_eq!(several.unwrap_err().code(), Some("CROSSSLOT"));
+    assert_eq!(Script::new("return 7").run::<i64, _>(&cluster, (), ()).wait()?, 7);
+    assert_eq!(Script::new("return 8").run_ro::<i64, _>(&cluster, "script:1", ()).wait()?, 8);
+    // In a batch nothing can be repeated.
+    let batch = cluster.batch();
+    script.load(&batch);
+    let run = script.evalsha::<String, _>(&batch, "script:0", 1);
+    batch.finish()?;
+    assert_eq!(run.wait()?, "script:0");
+    // It follows redirects, as every command.
+    let [a, b] = nodes();
+    let moved = support::nodes::text_of(b.moved("k"));
+    a.does(move |_| Say::Bytes(moved.clone()));
+    b.does(|words| if words[0] == "EVALSHA" { say("-NOSCRIPT No matching script.") } else { bulk("ran") });
+    assert_eq!(script.run::<String, _>(&open_scripted(&a), "k", 1).wait()?, "ran");
+    let names: Vec<String> = b.log().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(names, ["EVALSHA", "EVAL"]);
+    Ok(())
+}
