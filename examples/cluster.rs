@@ -49,5 +49,14 @@ fn main() -> redefer::Result<()> {
         }
     };
     println!("{visits} visits, {:?} after the end of a primary, with {lost} commands lost", start.elapsed());
+
+    // The same cluster for many threads at once.
+    let shared = cluster.into_shared()?;
+    let before = shared.get::<u64>("{user:Ada}:visits").wait()?;
+    std::thread::scope(|scope| {
+        let visitors: Vec<_> = (0..50).map(|_| scope.spawn(|| shared.incr("{user:Ada}:visits").wait())).collect();
+        visitors.into_iter().try_for_each(|visitor| visitor.join().expect("no thread panics").map(drop))
+    })?;
+    println!("{} visits by fifty threads", shared.get::<u64>("{user:Ada}:visits").wait()? - before);
     Ok(())
 }

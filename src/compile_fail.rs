@@ -743,6 +743,69 @@
 //! # Ok::<(), redefer::Error>(())
 //! ```
 //!
+//! # Nor is there on a cluster that threads share
+//!
+//! ```no_run
+//! # use redefer::prelude::*;
+//! let cluster = redefer::SharedCluster::open("redis://127.0.0.1")?;
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| cluster.incr("n").wait());
+//!     scope.spawn(|| cluster.incr("n").wait());
+//! });
+//! let theirs = cluster.clone();
+//! std::thread::spawn(move || theirs.lpop::<Option<String>>("list").wait());
+//! let reply = cluster.incr("n");
+//! reply.wait()?;
+//! drop(cluster);
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```no_run
+//! # use redefer::prelude::*;
+//! let cluster = redefer::Cluster::open("redis://127.0.0.1")?;
+//! let _: Option<(String, String)> = cluster.blpop("list", std::time::Duration::from_secs(1)).wait()?;
+//! cluster.wait(1, None).wait()?;
+//! cluster.watch("key")?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let cluster = redefer::SharedCluster::open("redis://127.0.0.1")?;
+//! let _: Option<(String, String)> = cluster.blpop("list", std::time::Duration::from_secs(1)).wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let cluster = redefer::SharedCluster::open("redis://127.0.0.1")?;
+//! cluster.wait(1, None).wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let cluster = redefer::SharedCluster::open("redis://127.0.0.1")?;
+//! cluster.watch("key")?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use redefer::prelude::*;
+//! let cluster = redefer::SharedCluster::open("redis://127.0.0.1")?;
+//! cluster.client_setname("name").wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0505
+//! # use redefer::prelude::*;
+//! let cluster = redefer::SharedCluster::open("redis://127.0.0.1")?;
+//! let reply = cluster.incr("n");
+//! drop(cluster);
+//! reply.wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
 //! # A cluster is for one thread at a time, and its handles do not outlive it
 //!
 //! ```no_run

@@ -6,7 +6,7 @@ use crate::args::{Arguments, Command, ToArgs};
 use crate::error::{Result, WaitError};
 use crate::values::FromReply;
 
-/// Something that commands can be issued on: `&Connection`, `&Batch`, `&Transaction`, `&Shared`.
+/// Something that commands can be issued on: `&Connection`, `&Batch`, `&Transaction`, `&Shared`, `&Cluster`, `&SharedCluster`.
 ///
 /// The command traits have their methods from here, so that the same program text works on each:
 ///
@@ -59,7 +59,7 @@ pub trait Execute: Sized {
 /// What commands can be issued on at any time and again: a connection of whatever kind, and no guard of commands that are sent
 /// together. [`Script::run`](crate::Script::run) and [`Idempotent`](crate::Idempotent) commands need that.
 ///
-/// Implemented by this crate alone: for `&Connection`, `&Shared`, `&Cluster`, and [`Idempotent`](crate::Idempotent) of these.
+/// Implemented by this crate alone: for `&Connection`, `&Shared`, `&Cluster`, `&SharedCluster`, and [`Idempotent`](crate::Idempotent) of these.
 pub trait Lasting: Execute + Copy {
     // Issues a command that may be sent more than once.
     #[doc(hidden)]

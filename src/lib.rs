@@ -40,7 +40,7 @@ pub use args::{Arg, ToArg, ToArgs, ToPairs};
 pub use batch::Batch;
 #[cfg(feature = "cache")]
 pub use cache::Cached;
-pub use cluster::Cluster;
+pub use cluster::{Cluster, SharedCluster};
 #[cfg(feature = "tls")]
 pub use connection::TlsConfig;
 pub use connection::{Config, Connection, Credentials, IntoConfig, Protocol, Reconnect, SendWhen, Stats};

@@ -1,7 +1,7 @@
 //! The state of a cluster: its nodes, who has which slot, and where each command is.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::batch::Record;
@@ -85,6 +85,34 @@ pub(super) struct Trouble {
     pub(super) returned: VecDeque<Parked>,
     /// Commands behind those.
     pub(super) waiting: VecDeque<Parked>,
+    /// A thread is to connect to this node first.
+    pub(super) dial: Option<u16>,
+}
+
+/// Whether a node can be sent commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    Up,
+    /// When a thread has connected to it.
+    Later,
+}
+
+/// A connection to a node that is to be made.
+pub(super) struct Dial {
+    pub(super) n: u16,
+    config: Config,
+    first: Option<Vec<u8>>,
+    /// How long it is given, if that is not all of the time there is.
+    cut_short: Option<Duration>,
+    /// It is being made.
+    _claim: Arc<()>,
+}
+
+impl Dial {
+    /// Blocks.
+    pub(super) fn make(&self) -> Result<Connection> {
+        Connection::open_node(self.config.clone(), self.first.as_slice())
+    }
 }
 
 pub(super) struct Core {
@@ -108,7 +136,7 @@ pub(super) struct Core {
     pub(super) until: Option<Instant>,
     pub(super) moved: HashMap<u64, Moved>,
     pub(super) parked: usize,
-    others: u64,
+    pub(super) others: u64,
     pub(super) spreads: Slab<Spread>,
     pub(super) groups: Slab<Group>,
     /// What servers refused to queue of transactions whose EXEC nobody has looked at, by the ticket of that.
@@ -127,6 +155,13 @@ pub(super) struct Core {
     pub(super) refreshed: Option<Instant>,
     pub(super) refreshes: u64,
     pub(super) refresh_failures: u32,
+    /// Held by a thread that looks at it.
+    pub(super) looking: Weak<()>,
+    /// Threads share it: nothing here blocks, and what does is done by one of them without the books.
+    pub(super) shared: bool,
+    /// How many connections have been made, and how many have been given up.
+    pub(super) connected: u64,
+    pub(super) breaks: u64,
     /// Room for a command that is being encoded, and where its keys are.
     pub(super) scratch: Vec<u8>,
     pub(super) keys: Vec<std::ops::Range<usize>>,
@@ -164,6 +199,10 @@ impl Core {
             refreshed: None,
             refreshes: 0,
             refresh_failures: 0,
+            looking: Weak::new(),
+            shared: false,
+            connected: 0,
+            breaks: 0,
             scratch: Vec::new(),
             keys: Vec::new(),
         }
@@ -196,39 +235,65 @@ impl Core {
         config
     }
 
-    /// Makes sure that there is a connection to a node.
-    pub(super) fn connect(&mut self, n: u16) -> Result<()> {
+    /// Makes sure that there is a connection to a node, or that a thread will make one.
+    pub(super) fn connect(&mut self, n: u16) -> Result<Reach> {
         let Some(node) = self.nodes.get_mut(usize::from(n)) else {
             return Err(Error::Refused("there is no such node"));
         };
         if let Some(conn) = &mut node.conn {
             if !conn.is_lost() {
-                return Ok(());
+                return Ok(Reach::Up);
             }
             self.bury(n);
         }
-        let node = &self.nodes[usize::from(n)];
+        let node = &mut self.nodes[usize::from(n)];
         if let (Some(at), Some(cause)) = (node.not_before, &node.cause)
             && at > Instant::now()
         {
             return Err(cause.clone());
         }
-        let mut config = self.node_config(&node.address);
-        let whole = config.connect_timeout;
+        if self.shared {
+            node.wanted.get_or_insert_with(Instant::now);
+            return Ok(Reach::Later);
+        }
         // Whoever waits for something else is not kept by this for much longer than they want to wait.
         let left = self.until.map(|until| until.saturating_duration_since(Instant::now()).max(node.cut_short * 2));
-        config.connect_timeout = left.map_or(whole, |left| left.max(LEAST).min(whole));
+        let dial = self.dial(n, left);
+        let opened = dial.make();
+        self.dialled(&dial, opened).map(|()| Reach::Up)
+    }
+
+    /// How to connect to a node in this time.
+    pub(super) fn dial(&mut self, n: u16, time: Option<Duration>) -> Dial {
+        let node = &self.nodes[usize::from(n)];
+        let mut config = self.node_config(&node.address);
+        let whole = config.connect_timeout;
+        config.connect_timeout = time.map_or(whole, |time| time.max(LEAST).min(whole));
         let cut_short = (config.connect_timeout < whole).then_some(config.connect_timeout);
-        let readonly = (self.config.read_from != ReadFrom::Primary).then(|| b"*1\r\n$8\r\nREADONLY\r\n".to_vec());
-        let opened = Connection::open_node(config, readonly.as_slice());
-        let node = &mut self.nodes[usize::from(n)];
+        let first = (self.config.read_from != ReadFrom::Primary).then(|| b"*1\r\n$8\r\nREADONLY\r\n".to_vec());
+        let claim = Arc::new(());
+        self.nodes[usize::from(n)].dial = Arc::downgrade(&claim);
+        Dial { n, config, first, cut_short, _claim: claim }
+    }
+
+    /// Takes a connection that was made, or notes why there is none.
+    pub(super) fn dialled(&mut self, dial: &Dial, opened: Result<Connection>) -> Result<()> {
+        let node = &mut self.nodes[usize::from(dial.n)];
+        node.dial = Weak::new();
+        node.wanted = None;
         match opened {
-            Ok(conn) => {
+            Ok(mut conn) => {
+                conn.share(self.shared);
+                self.connected += 1;
                 node.connected(conn);
                 Ok(())
             }
             Err(error) => {
-                node.not_connected(&error, cut_short);
+                node.not_connected(&error, dial.cut_short);
+                if self.shared && dial.cut_short.is_some() && matches!(error, Error::Timeout) {
+                    // Others may have more time, and make the next attempt.
+                    (node.not_before, node.cause) = (None, None);
+                }
                 self.stale = true;
                 Err(error)
             }
@@ -352,10 +417,21 @@ impl Core {
     pub(super) fn issue_at(&mut self, n: u16, slot: u16, bytes: &[u8], flags: u8, block: Option<Block>) -> u64 {
         if n == NOWHERE {
             self.stale = true;
-            return self.park(slot, bytes.to_vec(), flags, 0, None, Some(NO_OWNER));
+            let ticket = self.park(slot, bytes.to_vec(), flags, 0, None, Some(NO_OWNER));
+            if self.shared {
+                self.pump(slot);
+            }
+            return ticket;
         }
-        if let Err(error) = self.connect(n) {
-            return self.not_sent(n, slot, bytes, flags, error);
+        match self.connect(n) {
+            Ok(Reach::Up) => {}
+            Ok(Reach::Later) => {
+                let target = (flags & (flag::FIXED | flag::READ) != 0).then_some((n, false));
+                let ticket = self.park(slot, bytes.to_vec(), flags, 0, target, None);
+                self.pump(slot);
+                return ticket;
+            }
+            Err(error) => return self.not_sent(n, slot, bytes, flags, error),
         }
         match self.drain(n) {
             Ok(()) => {}
@@ -394,7 +470,7 @@ impl Core {
         let primary = self.slots[usize::from(slot)];
         let target = (flags & flag::READ != 0 && primary != n && primary != NOWHERE).then_some((primary, false));
         let ticket = self.park(slot, bytes.to_vec(), flags, 0, target, Some(error));
-        if target.is_some() {
+        if target.is_some() || self.shared {
             self.pump(slot);
         }
         ticket

@@ -68,7 +68,7 @@ impl Dedicated {
 
 impl Core {
     /// The address of the primary of a slot.
-    fn owner(&mut self, slot: u16) -> Result<Address> {
+    pub(super) fn owner(&mut self, slot: u16) -> Result<Address> {
         let time = self.config.base.connect_timeout;
         self.refresh_if_due(Some(time));
         let n = self.slots.get(usize::from(slot)).copied();

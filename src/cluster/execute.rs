@@ -38,7 +38,7 @@ impl Issued {
 }
 
 /// What says where a command goes that has no keys, and is no key itself.
-fn stand_in(bytes: &[u8]) -> Option<Range<usize>> {
+pub(in crate::cluster) fn stand_in(bytes: &[u8]) -> Option<Range<usize>> {
     let header = memchr::memchr(b'\n', bytes)? + 1;
     let mut words = encode::bulk_ranges(bytes, header);
     let name = bytes.get(words.next()?)?;
@@ -49,7 +49,7 @@ fn stand_in(bytes: &[u8]) -> Option<Range<usize>> {
 impl Core {
     /// Issues a command of this crate's own types.
     #[inline(always)]
-    fn issue_command<A: Arguments>(&mut self, command: &Command<A>, flags: u8) -> u64 {
+    pub(in crate::cluster) fn issue_command<A: Arguments>(&mut self, command: &Command<A>, flags: u8) -> u64 {
         let (mut scratch, mut keys) = (std::mem::take(&mut self.scratch), std::mem::take(&mut self.keys));
         keys.clear();
         let mut out = ArgWriter::noting_keys(&mut scratch, 0, &mut keys);
@@ -66,7 +66,7 @@ impl Core {
         ticket
     }
 
-    fn issue_ready(&mut self, issued: Result<Issued>, flags: u8) -> u64 {
+    pub(in crate::cluster) fn issue_ready(&mut self, issued: Result<Issued>, flags: u8) -> u64 {
         match issued {
             Ok(Issued { bytes, keys, block }) => {
                 let name = encode::arguments(&bytes).next().map(String::from_utf8_lossy).unwrap_or_default();

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::core::Core;
 use crate::commands::{CommandInfo, ServerCommands};
+use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::resp::{encode, number};
 
@@ -156,10 +157,61 @@ impl Places {
     }
 }
 
+/// Where the keys of a command are, or what is to be asked first.
+pub(super) enum Keys {
+    Here(Vec<Range<usize>>),
+    Ask(Question),
+}
+
+/// What only a server knows.
+pub(super) enum Question {
+    /// Where the keys are of a command of this name, or of this name and the next word.
+    Places { name: Vec<u8>, both: Vec<u8> },
+    /// Which of these words are keys.
+    Keys(Vec<Vec<u8>>),
+}
+
+pub(super) enum Answer {
+    Places(Vec<Option<CommandInfo>>),
+    Keys(Vec<Vec<u8>>),
+}
+
+impl Question {
+    /// Waits for the server.
+    pub(super) fn ask(&self, conn: &Connection) -> Result<Answer> {
+        match self {
+            Question::Places { name, .. } => {
+                let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+                conn.command_info(&name).wait().map(Answer::Places)
+            }
+            Question::Keys(words) => match conn.command("COMMAND GETKEYS", words).wait() {
+                Ok(keys) => Ok(Answer::Keys(keys)),
+                // Without keys, or of no use: the node that gets it says so.
+                Err(Error::Server(_)) => Ok(Answer::Keys(Vec::new())),
+                Err(error) => Err(error),
+            },
+        }
+    }
+}
+
 impl Core {
     /// Where the keys are of an encoded command that was issued by its name: the servers are asked the first time, and for some
     /// commands each time.
     pub(super) fn find_keys(&mut self, bytes: &[u8]) -> Result<Vec<Range<usize>>> {
+        loop {
+            let question = match self.keys_of(bytes) {
+                Keys::Here(keys) => return Ok(keys),
+                Keys::Ask(question) => question,
+            };
+            let answer = self.asked(|conn| question.ask(conn))?;
+            if let Some(keys) = self.learn(&question, answer, bytes) {
+                return Ok(keys);
+            }
+        }
+    }
+
+    /// The same, as far as it is known.
+    pub(super) fn keys_of(&self, bytes: &[u8]) -> Keys {
         let header = memchr::memchr(b'\n', bytes).map_or(0, |end| end + 1);
         let arguments: Vec<Range<usize>> = encode::bulk_ranges(bytes, header).collect();
         let word =
@@ -167,72 +219,70 @@ impl Core {
         let name = word(0).unwrap_or_default();
         match &*name {
             // What they have says where they go, and is no key.
-            b"SPUBLISH" | b"CLUSTERSCAN" => return Ok(arguments.get(1).cloned().into_iter().collect()),
+            b"SPUBLISH" | b"CLUSTERSCAN" => return Keys::Here(arguments.get(1).cloned().into_iter().collect()),
             b"EVAL" | b"EVALSHA" | b"EVAL_RO" | b"EVALSHA_RO" | b"FCALL" | b"FCALL_RO" => {
                 // Behind the script is how many there are. What is no number the server refuses.
                 let count = word(2).and_then(|count| number::parse_u64(&count)).unwrap_or(0);
                 let count = usize::try_from(count).unwrap_or(0).min(arguments.len());
-                return Ok(arguments.iter().skip(3).take(count).cloned().collect());
+                return Keys::Here(arguments.iter().skip(3).take(count).cloned().collect());
             }
             // It has questions without keys and one with.
             b"MEMORY" => {}
-            _ if kind(&name, word(1).as_deref()).is_some() => return Ok(Vec::new()),
+            _ if kind(&name, word(1).as_deref()).is_some() => return Keys::Here(Vec::new()),
             _ => {}
         }
         let both = [&*name, b"|", &word(1).unwrap_or_default()].concat();
         let known = self.known.places.get(&name).or_else(|| self.known.places.get(&both));
-        let places = match known {
-            Some(places) => *places,
-            None => self.ask_for_places(&name, &both)?,
-        };
-        match places {
-            Places::None => Ok(Vec::new()),
-            Places::Steps(first, last, step) => {
+        let keys = match known.copied() {
+            None => return Keys::Ask(Question::Places { name, both }),
+            Some(Places::None) => Vec::new(),
+            Some(Places::Steps(first, last, step)) => {
                 let count = arguments.len();
                 let last = if last < 0 { count.checked_sub(last.unsigned_abs() as usize) } else { Some(last as usize) };
                 let last = last.unwrap_or(0).min(count.saturating_sub(1));
-                Ok(arguments
+                arguments
                     .get(first..=last.max(first.saturating_sub(1)))
                     .unwrap_or_default()
                     .iter()
                     .step_by(step)
                     .cloned()
-                    .collect())
+                    .collect()
             }
-            Places::Asked => {
-                let words: Vec<&[u8]> = arguments.iter().map(|range| &bytes[range.clone()]).collect();
-                let keys: Vec<Vec<u8>> = match self.asked(|conn| conn.command("COMMAND GETKEYS", &words).wait()) {
-                    Ok(keys) => keys,
-                    // Without keys, or of no use: the node that gets it says so.
-                    Err(Error::Server(_)) => Vec::new(),
-                    Err(error) => return Err(error),
-                };
-                let is_key = |range: &&Range<usize>| keys.iter().any(|key| **key == bytes[(*range).clone()]);
-                Ok(arguments.iter().skip(1).filter(is_key).cloned().collect())
+            Some(Places::Asked) => {
+                let words = arguments.into_iter().map(|range| bytes[range].to_vec());
+                return Keys::Ask(Question::Keys(words.collect()));
             }
-        }
+        };
+        Keys::Here(keys)
     }
 
-    fn ask_for_places(&mut self, name: &[u8], both: &[u8]) -> Result<Places> {
-        let text = String::from_utf8_lossy(name).to_ascii_lowercase();
-        let infos: Vec<Option<CommandInfo>> = self.asked(|conn| conn.command_info(&text).wait())?;
-        let Some(Some(info)) = infos.into_iter().next() else {
-            self.known.places.insert(name.to_vec(), Places::None);
-            return Ok(Places::None);
+    /// Takes an answer over. If it was about one command alone, these are its keys.
+    pub(super) fn learn(&mut self, question: &Question, answer: Answer, bytes: &[u8]) -> Option<Vec<Range<usize>>> {
+        let infos = match answer {
+            Answer::Keys(keys) => {
+                let header = memchr::memchr(b'\n', bytes).map_or(0, |end| end + 1);
+                let is_key = |range: &Range<usize>| keys.iter().any(|key| **key == bytes[range.clone()]);
+                return Some(encode::bulk_ranges(bytes, header).skip(1).filter(is_key).collect());
+            }
+            Answer::Places(infos) => infos,
         };
-        if info.subcommands.is_empty() {
-            let places = Places::of(&info);
-            self.known.places.insert(name.to_vec(), places);
-            return Ok(places);
+        let Question::Places { name, both } = question else { return None };
+        let places = &mut self.known.places;
+        match infos.into_iter().next() {
+            Some(Some(info)) if !info.subcommands.is_empty() => {
+                for info in &info.subcommands {
+                    places.insert(info.name.to_ascii_uppercase().into_bytes(), Places::of(info));
+                }
+                places.entry(both.clone()).or_insert(Places::None);
+            }
+            Some(Some(info)) => drop(places.insert(name.clone(), Places::of(&info))),
+            _ => drop(places.insert(name.clone(), Places::None)),
         }
-        for info in &info.subcommands {
-            self.known.places.insert(info.name.to_ascii_uppercase().into_bytes(), Places::of(info));
-        }
-        Ok(*self.known.places.entry(both.to_vec()).or_insert(Places::None))
+        None
     }
 
     /// Asks a node something that has nothing to do with keys.
-    pub(super) fn asked<T>(&mut self, ask: impl Fn(&crate::connection::Connection) -> Result<T>) -> Result<T> {
+    pub(super) fn asked<T>(&mut self, ask: impl Fn(&Connection) -> Result<T>) -> Result<T> {
         let again = match self.control.as_ref().map(|(_, conn)| ask(conn)) {
             Some(Err(error)) if !matches!(error, Error::Server(_)) => true,
             Some(outcome) => return outcome,

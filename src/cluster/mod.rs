@@ -1,7 +1,7 @@
 //! Redis Cluster and Valkey Cluster: many nodes, used like one connection.
 //!
 //! [`Cluster`] has the same command traits as a [`Connection`](crate::Connection), and the same lazy handles: commands go to the node that has
-//! their slot, pipelined for each node, and handles are waited for in any order.
+//! their slot, pipelined for each node, and handles are waited for in any order. [`SharedCluster`] is the same for threads.
 //!
 //! ```
 //! # fn main() -> redefer::Result<()> {
@@ -90,6 +90,7 @@ mod redirect;
 mod reply;
 mod scan;
 mod settle;
+mod shared;
 mod slab;
 mod slot;
 mod spread;
@@ -115,6 +116,9 @@ pub use config::{ClusterConfig, IntoClusterConfig, ReadFrom};
 pub(in crate::cluster) use execute::Issued;
 pub use reply::{ClusterQueued, ClusterReply};
 pub use scan::ClusterScan;
+pub use shared::{
+    SharedCluster, SharedClusterMultiBulk, SharedClusterQueued, SharedClusterReply, SharedClusterTransaction,
+};
 pub(crate) use slot::hash_tag;
 pub use slot::slot_of;
 pub use transaction::ClusterTransaction;
@@ -123,9 +127,8 @@ pub use transaction::ClusterTransaction;
 ///
 /// See the [module](self) for where commands go and what happens when slots move and nodes fail.
 ///
-/// A cluster is [`Send`] and not [`Sync`], like a [`Connection`](crate::Connection): it belongs to one thread at a time. Each thread
-/// opens one of its own, or they take turns behind a [`Mutex`](std::sync::Mutex). Handles borrow it and cannot
-/// outlive it.
+/// A cluster is [`Send`] and not [`Sync`], like a [`Connection`](crate::Connection): it belongs to one thread at a time. Threads
+/// that want to share one turn it [into a `SharedCluster`](Cluster::into_shared). Handles borrow it and cannot outlive it.
 ///
 /// # Blocking
 ///
@@ -229,24 +232,38 @@ impl Cluster {
 
     /// What the cluster has done so far. Never blocks.
     pub fn stats(&self) -> ClusterStats {
-        let stats = self.with(|core| ClusterStats {
-            connections: core.nodes.iter().filter(|node| node.conn.is_some()).count() as u64,
-            primaries: core.primaries().len() as u64,
-            redirects: core.redirected,
-            refreshes: core.refreshes,
-            unseen_errors: core.unseen,
-        });
-        stats.unwrap_or_default()
+        self.with(Core::stats).unwrap_or_default()
+    }
+}
+
+impl Core {
+    fn stats(&mut self) -> ClusterStats {
+        ClusterStats {
+            connections: self.nodes.iter().filter(|node| node.conn.is_some()).count() as u64,
+            primaries: self.primaries().len() as u64,
+            redirects: self.redirected,
+            refreshes: self.refreshes,
+            unseen_errors: self.unseen,
+        }
+    }
+
+    fn describe(&self, out: &mut fmt::DebugStruct<'_, '_>) {
+        let nodes: Vec<String> = self.nodes.iter().map(|node| node.address.to_string()).collect();
+        out.field("nodes", &nodes).field("outstanding", &self.count_outstanding());
+    }
+
+    /// What the drop of a cluster does.
+    fn end(&mut self) {
+        if !std::thread::panicking() {
+            let linger = self.config.base.linger;
+            let _ = self.settle_all(&mut Time::at_most(linger));
+        }
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            let core = self.core.get_mut();
-            let linger = core.config.base.linger;
-            let _ = core.settle_all(&mut Time::at_most(linger));
-        }
+        self.core.get_mut().end();
     }
 }
 
@@ -254,8 +271,7 @@ impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Cluster");
         if let Ok(core) = self.core.try_borrow() {
-            let nodes: Vec<String> = core.nodes.iter().map(|node| node.address.to_string()).collect();
-            out.field("nodes", &nodes).field("outstanding", &core.count_outstanding());
+            core.describe(&mut out);
         }
         out.finish_non_exhaustive()
     }

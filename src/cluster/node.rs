@@ -1,6 +1,7 @@
 //! A node, and the commands that were sent to it and have not been answered.
 
 use std::collections::VecDeque;
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use super::redirect::Address;
@@ -76,6 +77,15 @@ pub(super) struct Node {
     pub(super) cause: Option<Error>,
     /// How long the last attempt was given, if it was cut short: the next one is given twice that.
     pub(super) cut_short: Duration,
+    // Of a node that threads share.
+    /// Since when a connection has been wanted that a thread is to make.
+    pub(super) wanted: Option<Instant>,
+    /// Held by the thread that makes it.
+    pub(super) dial: Weak<()>,
+    /// Since when nothing has come although something was waited for, and whether that has been for so long that others are
+    /// asked about the node.
+    pub(super) quiet_since: Option<Instant>,
+    pub(super) doubted: bool,
 }
 
 /// The longest pause between two attempts to connect to a node.
@@ -97,6 +107,10 @@ impl Node {
             not_before: None,
             cause: None,
             cut_short: Duration::ZERO,
+            wanted: None,
+            dial: Weak::new(),
+            quiet_since: None,
+            doubted: false,
         }
     }
 
@@ -111,6 +125,9 @@ impl Node {
         self.not_before = None;
         self.cause = None;
         self.cut_short = Duration::ZERO;
+        self.wanted = None;
+        self.quiet_since = None;
+        self.doubted = false;
     }
 
     /// An attempt to connect has failed, and how long it was given if that was not all of the time there is.
@@ -123,6 +140,16 @@ impl Node {
         }
         self.not_before = Some(Instant::now() + pause);
         self.cause = Some(error.clone());
+    }
+
+    /// How many bytes the commands have that have not been answered.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.kept.bytes.len() - self.kept.start
+    }
+
+    /// The place over all connections of one on this one.
+    pub(super) fn over_all(&self, on_conn: u64) -> u64 {
+        self.base + on_conn
     }
 
     /// The place on the connection of one counted over all of them.

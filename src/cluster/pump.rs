@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::core::{At, Core, NO_OWNER, NO_SLOT, NOWHERE, Parked, TOO_LONG, unsent};
+use super::core::{At, Core, NO_OWNER, NO_SLOT, NOWHERE, Parked, Reach, TOO_LONG, unsent};
 use super::node::{Entry, flag};
 use crate::connection::{Effect, Encoded, is_hopeless};
 use crate::error::{Error, Result};
@@ -26,6 +26,8 @@ pub(super) enum Wait {
     Replies,
     /// This time.
     Until(Instant),
+    /// A connection that a thread is to make.
+    Dial,
 }
 
 /// What has become of an attempt to send a command that waits.
@@ -33,6 +35,8 @@ enum Attempt {
     Sent(u16),
     Failed,
     NotYet(Parked, Instant),
+    /// When a thread has connected to this node.
+    Later(Parked, u16),
 }
 
 impl Core {
@@ -74,6 +78,7 @@ impl Core {
         let mut run = None;
         let mut probed = false;
         let mut wait = Wait::Nothing;
+        let mut dial = None;
         while let Some(parked) = queue.pop_front() {
             let target = self.target_of(slot, &parked);
             if probed || run.is_some_and(|run| run != target.0) {
@@ -94,6 +99,12 @@ impl Core {
                     wait = if self.outstanding[usize::from(slot)] > 0 { Wait::Replies } else { Wait::Until(at) };
                     break;
                 }
+                Attempt::Later(parked, n) => {
+                    queue.push_front(parked);
+                    dial = Some(n);
+                    wait = if self.outstanding[usize::from(slot)] > 0 { Wait::Replies } else { Wait::Dial };
+                    break;
+                }
             }
         }
         // Meanwhile the connection may have broken again.
@@ -102,6 +113,7 @@ impl Core {
             let trouble = self.troubles.entry(slot).or_default();
             queue.append(&mut trouble.waiting);
             trouble.waiting = queue;
+            trouble.dial = dial;
         }
         wait
     }
@@ -109,15 +121,27 @@ impl Core {
     /// Commands without keys have no order among them.
     fn pump_keyless(&mut self) -> Wait {
         let Some(trouble) = self.troubles.remove(&NO_SLOT) else { return Wait::Nothing };
-        let mut soonest: Option<Instant> = None;
+        let (mut soonest, mut dial): (Option<Instant>, _) = (None, None);
         for parked in trouble.returned.into_iter().chain(trouble.waiting) {
             let target = self.target_of(NO_SLOT, &parked);
-            if let Attempt::NotYet(parked, at) = self.attempt(NO_SLOT, parked, target) {
-                soonest = Some(soonest.map_or(at, |soonest| soonest.min(at)));
-                self.troubles.entry(NO_SLOT).or_default().waiting.push_back(parked);
-            }
+            let parked = match self.attempt(NO_SLOT, parked, target) {
+                Attempt::NotYet(parked, at) => {
+                    soonest = Some(soonest.map_or(at, |soonest| soonest.min(at)));
+                    parked
+                }
+                Attempt::Later(parked, n) => {
+                    dial = Some(n);
+                    parked
+                }
+                Attempt::Sent(_) | Attempt::Failed => continue,
+            };
+            self.troubles.entry(NO_SLOT).or_default().waiting.push_back(parked);
         }
-        soonest.map_or(Wait::Nothing, Wait::Until)
+        if let Some(trouble) = self.troubles.get_mut(&NO_SLOT) {
+            trouble.dial = dial;
+        }
+        let wait = if dial.is_some() { Wait::Dial } else { Wait::Nothing };
+        soonest.map_or(wait, Wait::Until)
     }
 
     fn target_of(&mut self, slot: u16, parked: &Parked) -> (u16, bool) {
@@ -146,7 +170,11 @@ impl Core {
             parked.cause.get_or_insert(NO_OWNER);
             return Attempt::NotYet(parked, now + NOBODY);
         }
-        if let Err(error) = self.connect(n) {
+        let reach = self.connect(n);
+        if let Ok(Reach::Later) = reach {
+            return Attempt::Later(parked, n);
+        }
+        if let Err(error) = reach {
             if parked.flags & flag::FIXED != 0 || (is_hopeless(&error) && self.config.base.credentials.is_none()) {
                 return self.give_up(parked.ticket, unsent(error));
             }
@@ -187,13 +215,15 @@ impl Core {
     /// Takes a command out of those that wait, if it is among them: it has not run, and why is returned.
     pub(super) fn withdraw(&mut self, ticket: u64, slot: u16) -> Option<Error> {
         let trouble = self.troubles.get_mut(&slot)?;
+        // What it stands behind is in its way as well.
+        let first = trouble.returned.front().or(trouble.waiting.front()).and_then(|parked| parked.cause.clone());
         let cause = [&mut trouble.returned, &mut trouble.waiting].into_iter().find_map(|queue| {
             let at = queue.iter().position(|parked| parked.ticket == ticket)?;
             Some(queue.remove(at)?.cause)
         })?;
         self.parked -= 1;
         self.moved.remove(&ticket);
-        Some(cause.unwrap_or(Error::Timeout))
+        Some(cause.or(first).unwrap_or(Error::Timeout))
     }
 
     /// Sends a command that waits, and returns its place over all connections to the node.
@@ -259,8 +289,12 @@ impl Core {
         let Some(mut trouble) = self.troubles.remove(&slot) else { return };
         if let Some(parked) = trouble.waiting.pop_front() {
             let target = self.target_of(slot, &parked);
-            if let Attempt::NotYet(parked, _) = self.attempt(slot, parked, target) {
+            if let Attempt::NotYet(parked, _) | Attempt::Later(parked, _) = self.attempt(slot, parked, target) {
                 self.troubles.entry(slot).or_default().waiting.push_front(parked);
+                if self.shared {
+                    // For what it waits is to be known.
+                    self.pump(slot);
+                }
             }
         }
     }

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use super::Cluster;
 use super::wait::Time;
-use crate::connection::IN_USE;
-use crate::error::{Error, Result, ServerError, UnexpectedReply, WaitError};
+use crate::connection::{IN_USE, Stored, decode_whole};
+use crate::error::{Error, Result, WaitError};
 use crate::execute::handle_by_methods;
-use crate::resp::{self, Frame};
 use crate::values::FromReply;
 
 /// The handle of one reply of a [`Cluster`] that has not been read yet: sixteen bytes.
@@ -39,15 +38,6 @@ pub struct ClusterQueued<'c, T> {
     value: PhantomData<fn() -> T>,
 }
 
-/// Decodes a whole reply. An error reply is an error, whatever the type.
-pub(super) fn decode<T: FromReply>(bytes: &[u8]) -> Result<T> {
-    match resp::frame(bytes) {
-        Some(Frame::Error(message)) => Err(ServerError::new(message).into()),
-        Some(frame) => T::from_reply(frame),
-        None => Err(UnexpectedReply::new("a reply", "something else").into()),
-    }
-}
-
 impl Cluster {
     #[inline]
     pub(super) fn wait<T: FromReply>(&self, ticket: u64) -> Result<T> {
@@ -55,19 +45,24 @@ impl Cluster {
         if let Some(reply) = core.take_at_hand(ticket) {
             return reply;
         }
-        let frame = core.wait_frame(ticket, &mut Time::usual()).map_err(|error| match error {
+        drop(core);
+        decode_whole(&self.frame(ticket)?)
+    }
+
+    /// Waits for a reply as long as the configuration allows, and takes it. The ticket is used up, whatever comes.
+    pub(super) fn frame(&self, ticket: u64) -> Result<Stored> {
+        let Ok(mut core) = self.core.try_borrow_mut() else { return Err(Error::Refused(IN_USE)) };
+        core.wait_frame(ticket, &mut Time::usual()).map_err(|error| match error {
             WaitError::Failed(error) => error,
             WaitError::Timeout(()) => core.expire(ticket),
-        })?;
-        drop(core);
-        decode(&frame)
+        })
     }
 
     fn wait_at_most<T: FromReply>(&self, ticket: u64, time: Duration) -> Result<T, WaitError<()>> {
         let Ok(mut core) = self.core.try_borrow_mut() else { return Err(Error::Refused(IN_USE).into()) };
         let frame = core.wait_frame(ticket, &mut Time::at_most(time))?;
         drop(core);
-        Ok(decode(&frame)?)
+        Ok(decode_whole(&frame)?)
     }
 }
 

@@ -6,11 +6,11 @@ use std::vec;
 
 use super::core::NO_SLOT;
 use super::node::flag;
-use super::reply::decode;
 use super::wait::Time;
 use super::{Cluster, Issued};
 use crate::args::cmd;
 use crate::commands::{Page, ScanOptions};
+use crate::connection::decode_whole;
 use crate::error::{Error, Result, WaitError};
 use crate::values::FromReply;
 
@@ -89,7 +89,7 @@ impl<T: FromReply> ClusterScan<'_, T> {
             })?;
             Ok::<_, Error>((core.node_of(ticket), core.take(ticket)?))
         })??;
-        Ok((n, decode(&frame)?))
+        Ok((n, decode_whole(&frame)?))
     }
 
     /// The next page that has keys nobody has seen, if there is one.

@@ -87,6 +87,24 @@ impl Core {
         any
     }
 
+    /// Puts everything that is at hand of a node where it belongs, without waiting. Says whether there was anything.
+    pub(super) fn settle_at_hand(&mut self, n: u16) -> bool {
+        let mut any = false;
+        loop {
+            any |= self.settle_run(n, u64::MAX);
+            let node = &mut self.nodes[usize::from(n)];
+            let Some(entry) = node.entries.front().copied() else { return any };
+            let place = node.on_conn(node.read);
+            let Some(conn) = &mut node.conn else { return any };
+            match conn.arrival_at_hand(place) {
+                None => return any,
+                Some(Ok(arrival)) => self.arrived(n, entry, arrival),
+                Some(Err(error)) => self.lost(n, entry, error),
+            }
+            any = true;
+        }
+    }
+
     fn arrived(&mut self, n: u16, entry: Entry, arrival: Arrival) {
         let live = match entry.origin {
             ITSELF => entry.flags & flag::DETACHED == 0,
@@ -361,6 +379,7 @@ impl Core {
                 conn.break_off(Error::Timeout);
             }
         }
+        self.breaks += 1;
         self.nodes[usize::from(n)].conn = None;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::core::{Core, NO_OWNER, NO_SLOT};
+use super::core::{Core, NO_OWNER, NO_SLOT, Where};
 use super::kinds::{Kind, Merge, kind, only_asks};
 use super::node::flag;
 use super::slot::slot_of;
@@ -183,10 +183,19 @@ impl Core {
     /// Looks at the topology, if need be, before something goes to all nodes: those that are known to be gone are not asked
     /// again, and those that nothing has been sent to may have become replicas long ago, which answer such commands, too.
     pub(super) fn look_before_all(&mut self) {
-        let primaries = self.primaries().to_vec();
-        self.stale |= primaries.iter().any(|n| self.nodes[usize::from(*n)].conn.is_none());
+        if self.shared {
+            // It has been, without the lock.
+            return;
+        }
+        self.doubt_strangers();
         let timeout = self.timeout();
         self.refresh_if_due(timeout);
+    }
+
+    /// What is known is not to be relied on if there are primaries that nothing has been sent to.
+    pub(super) fn doubt_strangers(&mut self) {
+        let primaries = self.primaries().to_vec();
+        self.stale |= primaries.iter().any(|n| self.nodes[usize::from(*n)].conn.is_none());
     }
 
     /// A slot of a primary. What goes there as a command of that slot goes to whoever has it, should the primary fail.
@@ -200,12 +209,22 @@ impl Core {
 
     /// Waits for all parts and puts them together.
     pub(super) fn wait_spread(&mut self, id: u32, time: &mut Time) -> Result<Stored, WaitError<()>> {
-        loop {
-            let Some(whole) = self.spread(id) else { return Err(Error::Refused(GONE).into()) };
-            let Some(part) = whole.parts.get(whole.frames.len()).copied() else { break };
+        while let Some(part) = self.gather(id)? {
             self.arrive(part, time)?;
+        }
+        Ok(self.gathered(id)?.put_together()?)
+    }
+
+    /// Takes the parts that are [here](Where::Here), up to the first that is not, which is returned.
+    pub(super) fn gather(&mut self, id: u32) -> Result<Option<u64>> {
+        loop {
+            let Some(whole) = self.spread(id) else { return Err(Error::Refused(GONE)) };
+            let Some(part) = whole.parts.get(whole.frames.len()).copied() else { return Ok(None) };
+            if self.locate(part) != Where::Here {
+                return Ok(Some(part));
+            }
             let (n, taken) = (self.node_of(part), self.take(part));
-            let Some(whole) = self.spread(id) else { return Err(Error::Refused(GONE).into()) };
+            let Some(whole) = self.spread(id) else { return Err(Error::Refused(GONE)) };
             let error = match taken.as_ref().map(|frame| resp::frame(frame)) {
                 Ok(Some(Frame::Error(message))) => Some(ServerError::new(message).into()),
                 Ok(_) => None,
@@ -216,16 +235,11 @@ impl Core {
             }
             whole.frames.push((n, taken.unwrap_or_else(|_| Stored::new())));
         }
-        let whole = self.spreads.take(id);
-        let Some(whole) = whole else { return Err(Error::Refused(GONE).into()) };
-        if let Some(error) = whole.error
-            && !whole.how.bears_errors(&whole.frames)
-        {
-            return Err(error.into());
-        }
-        let merged = whole.how.put_together(&whole.frames);
-        let merged = merged.ok_or_else(|| UnexpectedReply::new("replies that can be put together", "others").into());
-        Ok(Stored::from_vec(merged.map_err(WaitError::Failed)?))
+    }
+
+    /// A command all of whose parts have been taken.
+    pub(super) fn gathered(&mut self, id: u32) -> Result<Spread> {
+        self.spreads.take(id).ok_or(Error::Refused(GONE))
     }
 
     pub(super) fn detach_spread(&mut self, id: u32) {
@@ -240,6 +254,18 @@ impl Core {
 }
 
 impl Spread {
+    /// Makes one reply of those that have been taken.
+    pub(super) fn put_together(self) -> Result<Stored> {
+        if let Some(error) = self.error
+            && !self.how.bears_errors(&self.frames)
+        {
+            return Err(error);
+        }
+        let merged = self.how.put_together(&self.frames);
+        let merged = merged.ok_or_else(|| UnexpectedReply::new("replies that can be put together", "others"))?;
+        Ok(Stored::from_vec(merged))
+    }
+
     /// Notes the first error; that a node runs no script is only worth telling if there is nothing else.
     fn failed(&mut self, error: Error) {
         if self.error.as_ref().is_none_or(|first| first.code() == Some("NOTBUSY")) {

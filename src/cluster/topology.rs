@@ -4,6 +4,7 @@
 //! are taken from CLUSTER SHARDS where that is known; that alone would not do, since for a while after a failover a shard
 //! may have two primaries in it.
 
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::core::{Core, LEAST, NOWHERE};
@@ -28,72 +29,66 @@ const BUDGET: Duration = Duration::from_secs(2);
 impl Core {
     /// Looks at the topology if it has proved wrong, and not too soon after the last time. Takes no longer than what is `left` to
     /// whoever waits, or [`LEAST`]; `None` is for ever.
+    ///
+    /// Where threads share the cluster, one of them will, without the books.
     pub(super) fn refresh_if_due(&mut self, left: Option<Duration>) {
-        if self.stale {
-            let interval = INTERVAL.saturating_mul(1 << self.refresh_failures.min(6)).min(LONGEST_INTERVAL);
-            if self.refreshed.is_none_or(|last| last.elapsed() >= interval) {
-                // Whatever is the matter, commands tell it that meet with it.
-                let left = left.unwrap_or(BUDGET).max(LEAST);
-                let _ = self.refresh(PATIENCE.min(self.config.base.connect_timeout).min(left), BUDGET.min(left));
-            }
+        if !self.shared && self.look_due().is_some_and(|at| at <= Instant::now()) {
+            let look = self.usual_look(left);
+            // Whatever is the matter, commands tell it that meet with it.
+            let _ = self.looked(look.go());
         }
+    }
+
+    /// When the topology is to be looked at, if it has proved wrong.
+    pub(super) fn look_due(&self) -> Option<Instant> {
+        let interval = INTERVAL.saturating_mul(1 << self.refresh_failures.min(6)).min(LONGEST_INTERVAL);
+        let due = || self.refreshed.map_or_else(Instant::now, |last| last + interval);
+        (self.stale && self.looking.strong_count() == 0).then(due)
+    }
+
+    /// How to look at it, for whoever has so much time `left`.
+    pub(super) fn usual_look(&mut self, left: Option<Duration>) -> Look {
+        let left = left.unwrap_or(BUDGET).max(LEAST);
+        self.look(PATIENCE.min(self.config.base.connect_timeout).min(left), BUDGET.min(left))
     }
 
     /// Asks one node after the other, until one of them gives a usable answer.
     pub(super) fn refresh(&mut self, patience: Duration, budget: Duration) -> Result<()> {
-        let start = Instant::now();
+        let look = self.look(patience, budget);
+        self.looked(look.go())
+    }
+
+    pub(super) fn look(&mut self, patience: Duration, budget: Duration) -> Look {
         self.refreshes += 1;
-        let outcome = self.ask_around(patience, start + budget);
+        // What proves wrong meanwhile is looked at again.
+        self.stale = false;
+        let claim = Arc::new(());
+        self.looking = Arc::downgrade(&claim);
+        let (control, candidates) = (self.control.take(), self.candidates());
+        Look { control, candidates, patience, budget, usual: self.config.base.connect_timeout, claim }
+    }
+
+    /// Takes over what a look has brought.
+    pub(super) fn looked(&mut self, looked: Looked) -> Result<()> {
+        self.looking = Weak::new();
         self.refreshed = Some(Instant::now());
-        match &outcome {
-            Ok(()) => {
-                self.stale = false;
+        match looked.found {
+            Ok((control, topology)) => {
+                let asked = control.0.clone();
                 self.refresh_failures = 0;
+                self.control = Some(control);
+                self.apply(topology);
+                let replicas = self.replicas.values().map(Vec::len).sum();
+                events::refreshed(&asked, self.primaries().len(), replicas);
+                Ok(())
             }
             Err(error) => {
+                self.stale = true;
                 self.refresh_failures = self.refresh_failures.saturating_add(1);
-                events::not_refreshed(error, self.refresh_failures);
+                events::not_refreshed(&error, self.refresh_failures);
+                Err(error)
             }
         }
-        outcome
-    }
-
-    fn ask_around(&mut self, patience: Duration, until: Instant) -> Result<()> {
-        let mut first_error = None;
-        if let Some((address, conn)) = self.control.take() {
-            match self.learn_from(&address, conn, Instant::now() + patience) {
-                Ok(()) => return Ok(()),
-                Err(error) => first_error = Some(error),
-            }
-        }
-        // What is known by name is asked on the same connection later.
-        let usual = self.config.base.connect_timeout;
-        for (address, config) in self.candidates() {
-            let now = Instant::now();
-            let patience = patience.min(until.saturating_duration_since(now));
-            if patience.is_zero() {
-                break;
-            }
-            let config =
-                config.connect_timeout(patience).timeout(usual).reconnect(crate::connection::Reconnect::never());
-            let asked = Connection::open(config).and_then(|conn| self.learn_from(&address, conn, now + patience));
-            match asked {
-                Ok(()) => return Ok(()),
-                Err(error) => first_error = first_error.or(Some(error)),
-            }
-        }
-        Err(first_error.unwrap_or_else(|| Error::Config("no node to ask".to_owned())))
-    }
-
-    /// Asks a node, and keeps the connection to it if its answer is of use.
-    fn learn_from(&mut self, address: &Address, mut conn: Connection, until: Instant) -> Result<()> {
-        let learned = ask(&conn, until).and_then(|answer| self.apply(address, &answer));
-        match &learned {
-            Ok(()) => self.control = Some((address.clone(), conn)),
-            // Or its end would be waited for.
-            Err(error) => conn.break_off(error.clone()),
-        }
-        learned
     }
 
     /// Those to be asked, those first that are likely to answer.
@@ -133,28 +128,9 @@ impl Core {
         }
     }
 
-    /// Takes an answer over, if it is one: a bad one never replaces what is known.
-    fn apply(&mut self, asked: &Address, answer: &Answer) -> Result<()> {
-        let mut ranges = Vec::new();
-        for range in &answer.slots {
-            let (first, last) = (*range.slots.start(), *range.slots.end());
-            if first > last || usize::from(last) >= SLOTS {
-                return Err(Error::custom("an answer to CLUSTER SLOTS has slots that do not exist"));
-            }
-            let Some(primary) = address(&range.primary, asked) else { continue };
-            let mut replicas: Vec<Address> = range.replicas.iter().filter_map(|node| address(node, asked)).collect();
-            let more = replicas_in(&answer.shards, &range.primary);
-            replicas.extend(more.into_iter().map(|replica| replica.or_host_of(asked)));
-            replicas.sort();
-            replicas.dedup();
-            replicas.retain(|replica| *replica != primary);
-            ranges.push((first, last, primary, replicas));
-        }
-        if ranges.is_empty() {
-            return Err(Error::custom("a node says that no slot belongs to any node: is it part of a cluster?"));
-        }
+    fn apply(&mut self, topology: Vec<Range>) {
         self.replicas.clear();
-        for (first, last, primary, replicas) in ranges {
+        for Range { first, last, primary, replicas } in topology {
             let Some(n) = self.node_at(&primary) else { continue };
             let replicas: Vec<u16> = replicas.iter().filter_map(|replica| self.node_at(replica)).collect();
             self.replicas.insert(n, replicas);
@@ -163,9 +139,6 @@ impl Core {
             }
         }
         self.close_idle();
-        let replicas = self.replicas.values().map(Vec::len).sum();
-        events::refreshed(asked, self.primaries().len(), replicas);
-        Ok(())
     }
 
     /// Notes who has a slot. What is outstanding for it with another node comes first.
@@ -191,11 +164,108 @@ impl Core {
     }
 }
 
+/// A look at the topology.
+pub(super) struct Look {
+    /// The connection that was of use the last time.
+    control: Option<(Address, Connection)>,
+    candidates: Vec<(Address, Config)>,
+    /// How long one node may take to answer, and all of them.
+    patience: Duration,
+    budget: Duration,
+    usual: Duration,
+    claim: Arc<()>,
+}
+
+/// What it has brought.
+pub(super) struct Looked {
+    found: Result<((Address, Connection), Vec<Range>)>,
+    _claim: Arc<()>,
+}
+
+/// Who has some slots.
+struct Range {
+    first: u16,
+    last: u16,
+    primary: Address,
+    replicas: Vec<Address>,
+}
+
+impl Look {
+    /// Asks one node after the other, until one of them gives a usable answer. Blocks.
+    pub(super) fn go(mut self) -> Looked {
+        let found = self.ask_around();
+        Looked { found, _claim: self.claim }
+    }
+
+    fn ask_around(&mut self) -> Result<((Address, Connection), Vec<Range>)> {
+        let until = Instant::now() + self.budget;
+        let mut first_error = None;
+        if let Some((address, conn)) = self.control.take() {
+            match learn_from(address, conn, Instant::now() + self.patience) {
+                Ok(found) => return Ok(found),
+                Err(error) => first_error = Some(error),
+            }
+        }
+        for (address, config) in self.candidates.drain(..) {
+            let now = Instant::now();
+            let patience = self.patience.min(until.saturating_duration_since(now));
+            if patience.is_zero() {
+                break;
+            }
+            // What is known by name is asked on the same connection later.
+            let config =
+                config.connect_timeout(patience).timeout(self.usual).reconnect(crate::connection::Reconnect::never());
+            match Connection::open(config).and_then(|conn| learn_from(address, conn, now + patience)) {
+                Ok(found) => return Ok(found),
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        Err(first_error.unwrap_or_else(|| Error::Config("no node to ask".to_owned())))
+    }
+}
+
+/// Asks a node, and keeps the connection to it if its answer is of use.
+fn learn_from(address: Address, mut conn: Connection, until: Instant) -> Result<((Address, Connection), Vec<Range>)> {
+    match ask(&conn, until).and_then(|answer| answer.read(&address)) {
+        Ok(topology) => Ok(((address, conn), topology)),
+        Err(error) => {
+            // Or its end would be waited for.
+            conn.break_off(error.clone());
+            Err(error)
+        }
+    }
+}
+
 /// What a node says.
 struct Answer {
     slots: Vec<ClusterSlots>,
     /// Nothing, if it does not know the command.
     shards: Vec<ClusterShard>,
+}
+
+impl Answer {
+    /// Who has which slots, if that is what it says: a bad answer never replaces what is known.
+    fn read(&self, asked: &Address) -> Result<Vec<Range>> {
+        let mut ranges = Vec::new();
+        for range in &self.slots {
+            let (first, last) = (*range.slots.start(), *range.slots.end());
+            if first > last || usize::from(last) >= SLOTS {
+                return Err(Error::custom("an answer to CLUSTER SLOTS has slots that do not exist"));
+            }
+            let Some(primary) = address(&range.primary, asked) else { continue };
+            let mut replicas: Vec<Address> = range.replicas.iter().filter_map(|node| address(node, asked)).collect();
+            let more = replicas_in(&self.shards, &range.primary);
+            replicas.extend(more.into_iter().map(|replica| replica.or_host_of(asked)));
+            replicas.sort();
+            replicas.dedup();
+            replicas.retain(|replica| *replica != primary);
+            ranges.push(Range { first, last, primary, replicas });
+        }
+        if ranges.is_empty() {
+            return Err(Error::custom("a node says that no slot belongs to any node: is it part of a cluster?"));
+        }
+        Ok(ranges)
+    }
 }
 
 fn ask(conn: &Connection, until: Instant) -> Result<Answer> {

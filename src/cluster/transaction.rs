@@ -133,7 +133,7 @@ impl<'c> ClusterTransaction<'c> {
     }
 
     fn queue(&self, encoded: Result<Issued>) -> u64 {
-        let queued = encoded.and_then(|issued| self.check(&issued).map(|()| issued));
+        let queued = encoded.and_then(|issued| admit(&issued, &self.slot).map(|()| issued));
         let Some(group) = self.group else { return BUSY };
         let added = match queued {
             Ok(issued) => {
@@ -150,31 +150,40 @@ impl<'c> ClusterTransaction<'c> {
             BUSY
         })
     }
+}
 
-    /// Whether a command can be part of this transaction.
-    fn check(&self, issued: &Issued) -> Result<()> {
-        for key in &issued.keys {
-            let slot = super::slot_of(issued.bytes.get(key.clone()).unwrap_or_default());
-            match self.slot.get() {
-                None => self.slot.set(Some(slot)),
-                Some(first) if first != slot => return Err(cross_slot()),
-                Some(_) => {}
-            }
+/// Whether a command can be part of a transaction whose keys are of this slot, if there have been any.
+pub(super) fn admit(issued: &Issued, of: &Cell<Option<u16>>) -> Result<()> {
+    for key in &issued.keys {
+        let slot = super::slot_of(issued.bytes.get(key.clone()).unwrap_or_default());
+        match of.get() {
+            None => of.set(Some(slot)),
+            Some(first) if first != slot => return Err(cross_slot()),
+            Some(_) => {}
         }
-        if issued.keys.is_empty() {
-            let mut words = encode::arguments(&issued.bytes).map(<[u8]>::to_ascii_uppercase);
-            let name = words.next().unwrap_or_default();
-            match kind(&name, words.next().as_deref()) {
-                Some(Kind::Refused(why)) => return Err(Error::Refused(why)),
-                Some(Kind::Primaries(_) | Kind::Members(_)) => {
-                    return Err(Error::Refused(
-                        "it is for several nodes, and a transaction is of one: issue it on the cluster",
-                    ));
-                }
-                Some(Kind::Any) | None => {}
+    }
+    if issued.keys.is_empty() {
+        let mut words = encode::arguments(&issued.bytes).map(<[u8]>::to_ascii_uppercase);
+        let name = words.next().unwrap_or_default();
+        match kind(&name, words.next().as_deref()) {
+            Some(Kind::Refused(why)) => return Err(Error::Refused(why)),
+            Some(Kind::Primaries(_) | Kind::Members(_)) => {
+                return Err(Error::Refused(
+                    "it is for several nodes, and a transaction is of one: issue it on the cluster",
+                ));
             }
+            Some(Kind::Any) | None => {}
         }
-        Ok(())
+    }
+    Ok(())
+}
+
+/// The same for one that was issued by its name.
+pub(super) fn admit_named(issued: Issued) -> Result<Issued> {
+    match Encoded::effect_of(&issued.bytes) {
+        Effect::Ordinary | Effect::Blocking(_) => Ok(issued),
+        Effect::Refused(why) => Err(Error::Refused(why)),
+        _ => Err(Error::Refused("what changes one connection has no place in a cluster: set it in the Config")),
     }
 }
 
@@ -183,12 +192,7 @@ impl<'c> Execute for &ClusterTransaction<'c> {
     type MultiBulk<T: FromReply> = ClusterMultiBulk<'c, T>;
 
     fn command<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> ClusterQueued<'c, T> {
-        let encoded =
-            self.cluster.encode_named(name, arguments).and_then(|issued| match Encoded::effect_of(&issued.bytes) {
-                Effect::Ordinary | Effect::Blocking(_) => Ok(issued),
-                Effect::Refused(why) => Err(Error::Refused(why)),
-                _ => Err(Error::Refused("what changes one connection has no place in a cluster: set it in the Config")),
-            });
+        let encoded = self.cluster.encode_named(name, arguments).and_then(admit_named);
         ClusterQueued::new(self.cluster, self.queue(encoded))
     }
 
@@ -216,7 +220,7 @@ impl fmt::Debug for ClusterTransaction<'_> {
 }
 
 impl Core {
-    fn open_group(&mut self) -> u32 {
+    pub(super) fn open_group(&mut self) -> u32 {
         let group = Group { state: State::Open, size: 0, live: 1, detached: Vec::new(), refused: Vec::new() };
         self.groups.insert(group)
     }
@@ -230,7 +234,7 @@ impl Core {
     }
 
     /// One more command, with the error of one that cannot be sent: its ticket.
-    fn add_to_group(&mut self, id: u32, error: Option<Error>) -> u64 {
+    pub(super) fn add_to_group(&mut self, id: u32, error: Option<Error>) -> u64 {
         let Some(group) = self.group(id) else { return BUSY };
         let index = group.size;
         group.size += 1;
@@ -241,7 +245,7 @@ impl Core {
         member(id, index)
     }
 
-    fn discard_group(&mut self, id: u32) {
+    pub(super) fn discard_group(&mut self, id: u32) {
         if let Some(group) = self.group(id) {
             group.state = match group.refused.first() {
                 Some((_, error)) => State::Failed(error.clone()),
@@ -252,7 +256,7 @@ impl Core {
     }
 
     /// Issues a transaction: the ticket of its commit, whose handle takes the place of the guard.
-    fn commit(&mut self, id: u32, slot: Option<u16>, bytes: Vec<u8>, missing: bool) -> u64 {
+    pub(super) fn commit(&mut self, id: u32, slot: Option<u16>, bytes: Vec<u8>, missing: bool) -> u64 {
         let commit = member(id, COMMIT);
         let Some(group) = self.group(id) else { return BUSY };
         let size = group.size;
@@ -270,6 +274,14 @@ impl Core {
             }
         }
         commit
+    }
+
+    /// A transaction is not sent: the ticket of its commit.
+    pub(super) fn fail_group(&mut self, id: u32, error: Error) -> u64 {
+        if let Some(group) = self.group(id) {
+            group.state = State::Failed(error);
+        }
+        member(id, COMMIT)
     }
 
     /// The ticket of EXEC, if it is to be waited for.
@@ -291,11 +303,18 @@ impl Core {
     pub(super) fn wait_member(&mut self, id: u32, index: u32, time: &mut Time) -> Result<Stored, WaitError<()>> {
         if let Some(ticket) = self.commit_of(id) {
             self.arrive(ticket, time)?;
+        }
+        Ok(self.take_member(id, index)?)
+    }
+
+    /// Takes the outcome of a command of a transaction, whose EXEC has been answered if it was sent.
+    pub(super) fn take_member(&mut self, id: u32, index: u32) -> Result<Stored> {
+        if let Some(ticket) = self.commit_of(id) {
             self.resolve(id, ticket);
         }
         let outcome = self.outcome(id, index);
         self.release(id);
-        Ok(outcome?)
+        outcome
     }
 
     fn outcome(&mut self, id: u32, index: u32) -> Result<Stored> {

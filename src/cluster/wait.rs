@@ -12,7 +12,7 @@ use crate::error::{Error, Result, WaitError};
 use crate::values::FromReply;
 
 /// For so long a node may send nothing before others are asked whether it still has its slots.
-const DOUBT: Duration = Duration::from_secs(1);
+pub(super) const DOUBT: Duration = Duration::from_secs(1);
 
 /// One deadline for a whole wait.
 pub(super) struct Time {
@@ -160,6 +160,11 @@ impl Core {
     fn doubt(&mut self, n: u16, left: Option<Duration>) {
         self.stale = true;
         self.refresh_if_due(left);
+        self.give_up_if_of_no_use(n);
+    }
+
+    /// Gives a node up that does not answer, if others have just said that nothing is to be hoped for.
+    pub(super) fn give_up_if_of_no_use(&mut self, n: u16) {
         let is_replica = || self.replicas.values().flatten().any(|replica| *replica == n);
         let reads = self.config.read_from != super::config::ReadFrom::Primary;
         let is_of_use = self.slots.contains(&n) || (reads && is_replica());
@@ -194,7 +199,7 @@ impl Core {
         let wait = self.pump(slot);
         self.until = None;
         match wait {
-            Wait::Nothing => Ok(()),
+            Wait::Nothing | Wait::Dial => Ok(()),
             Wait::Replies => match self.node_with(slot) {
                 Some((n, place)) => self.read_from(n, place, time),
                 None => Err(Error::Refused(GONE).into()),
@@ -209,7 +214,7 @@ impl Core {
     }
 
     /// A node that has not answered a command of a slot, and the place of that.
-    fn node_with(&self, slot: u16) -> Option<(u16, u64)> {
+    pub(super) fn node_with(&self, slot: u16) -> Option<(u16, u64)> {
         self.nodes.iter().enumerate().find_map(|(n, node)| {
             let ahead = node.entries.iter().position(|entry| entry.slot == slot)?;
             Some((n as u16, node.read + ahead as u64))
@@ -275,7 +280,7 @@ impl Core {
                 Where::Here => return true,
                 Where::Sent(n, _) => n,
                 Where::Parked(slot) => match self.pump(slot) {
-                    Wait::Until(_) => return false,
+                    Wait::Until(_) | Wait::Dial => return false,
                     Wait::Nothing => continue,
                     Wait::Replies => match self.node_with(slot) {
                         Some((n, _)) => n,
@@ -330,6 +335,10 @@ impl Core {
     pub(super) fn make_room(&mut self) -> Result<()> {
         self.service();
         let most = self.config.base.max_outstanding;
+        if self.shared {
+            // There was when somebody looked.
+            return Ok(());
+        }
         let mut time = Time::usual();
         while self.parked >= most
             && let Some(slot) = self.troubles.keys().next().copied()
@@ -342,7 +351,7 @@ impl Core {
     /// Reads down to half of what may be outstanding at a node, if it is that much.
     pub(super) fn drain(&mut self, n: u16) -> Result<()> {
         let most = self.config.base.max_outstanding;
-        if self.nodes[usize::from(n)].entries.len() < most {
+        if self.shared || self.nodes[usize::from(n)].entries.len() < most {
             return Ok(());
         }
         let mut time = Time::usual();
@@ -351,6 +360,6 @@ impl Core {
             let goal = node.read + (node.entries.len() - most / 2) as u64 - 1;
             self.read_from(n, goal, &mut time)?;
         }
-        self.connect(n)
+        self.connect(n).map(drop)
     }
 }

@@ -19,7 +19,7 @@
 //! | [`PubSubCommands`] | `publish`, … | all |
 //! | [`ConnectionCommands`] | `ping`, `client_id`, … | all |
 //! | [`ClusterCommands`] | `cluster_nodes`, `cluster_slots`, … | all |
-//! | [`ClientSettingCommands`] | `client_setname`, … | all but [`Shared`](crate::Shared), its transactions and batches |
+//! | [`ClientSettingCommands`] | `client_setname`, … | all but [`Shared`](crate::Shared), clusters, their transactions and batches |
 //! | [`ScanCommands`] | `scan`, `hscan`, … as iterators | [`Connection`](crate::Connection), [`Shared`](crate::Shared) |
 //! | [`SessionCommands`] | `auth`, `select`, `shutdown`, … | [`Connection`](crate::Connection) |
 //! | [`BlockingListCommands`] | `blpop`, `blmove`, … | [`Connection`](crate::Connection) |
@@ -29,8 +29,8 @@
 //!
 //! "All" are `&`[`Connection`](crate::Connection), `&`[`Batch`](crate::Batch), `&`[`Transaction`](crate::Transaction),
 //! [`Idempotent`](crate::Idempotent), `&`[`Shared`](crate::Shared) with its [transactions](crate::SharedTransaction) and [batches](crate::SharedBatch), and
-//! `&`[`Cluster`](crate::Cluster) with its transactions; also `&`[`Ring`](crate::Ring), for commands with keys, and with the feature
-//! `cache` `&Cached` and `OptedIn`. The blocking ones are on a cluster as well. What has no method here is issued with
+//! `&`[`Cluster`](crate::Cluster) and `&`[`SharedCluster`](crate::SharedCluster) with their transactions; also `&`[`Ring`](crate::Ring), for commands with keys, and with the feature
+//! `cache` `&Cached` and `OptedIn`. The blocking ones are on a `Cluster` as well. What has no method here is issued with
 //! [`Execute::command`].
 //!
 //! # What is not here, and why

@@ -139,6 +139,9 @@ pub(crate) struct Engine {
     pub(super) shared: bool,
     /// What they do when none of them holds the lock.
     pub(super) aside: Vec<Aside>,
+    /// Threads share it together with connections to other nodes: one of them waits for the sockets of all, so that what has
+    /// come is read by whoever settles it at once, and never by a write.
+    pub(super) polled: bool,
     /// Where the server was found, if it was looked for.
     pub(super) found_at: Option<Endpoint>,
     pub(super) stats: Stats,
@@ -203,6 +206,7 @@ impl Engine {
             demoted: false,
             shared: false,
             aside: Vec::new(),
+            polled: false,
             found_at: None,
             stats: Stats::default(),
             config,

@@ -81,7 +81,7 @@ pub(crate) use table::{Change, Effect};
 #[cfg(feature = "tls")]
 pub use tls_config::TlsConfig;
 pub(crate) use wait::decode_whole;
-pub(crate) use wake::Stop;
+pub(crate) use wake::{Stop, Waker, Watched};
 
 use crate::error::{Error, Result};
 use crate::idempotent::Idempotent;

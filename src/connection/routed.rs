@@ -1,6 +1,7 @@
 //! What a cluster does with the connection to one of its nodes: it sends commands that are encoded already, and takes every
 //! reply itself, in the order of the wire.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use super::deadline::Deadline;
@@ -8,6 +9,7 @@ use super::engine::{BUSY, Engine};
 use super::input::BACKLOG;
 use super::place::Place;
 use super::settle::{Arrived, Waited};
+use super::wake::Watched;
 use super::{Config, Connection};
 use crate::args::Block;
 use crate::error::{Error, Result};
@@ -38,6 +40,9 @@ impl Connection {
             }
             return Ok(place);
         }
+        if engine.polled {
+            return engine.append(bytes, 1);
+        }
         let place = engine.issue_encoded(bytes, block);
         match Place::of(place) {
             Place::Ordinary(place) => Ok(place),
@@ -50,6 +55,9 @@ impl Connection {
     /// on the wire.
     pub(crate) fn send_all(&mut self, bytes: &[u8], count: u64) -> Result<u64> {
         let engine = self.engine.get_mut();
+        if engine.polled {
+            return engine.append(bytes, count);
+        }
         if engine.issued + count > engine.limit {
             engine.make_room(count)?;
         }
@@ -115,6 +123,20 @@ impl Connection {
         arrived.map(Arrival)
     }
 
+    /// The same, if it is at hand; `None`: it is not. Never waits.
+    pub(crate) fn arrival_at_hand(&mut self, place: u64) -> Option<Result<Arrival>> {
+        let engine = self.engine.get_mut();
+        if place >= engine.next
+            && !engine.is_lost(place)
+            && let Ok(found) = engine.head_frame()
+        {
+            return found.map(|n| Ok(Arrival(Arrived::Head(n))));
+        }
+        // It was put aside, or the connection has just been found to be of no use.
+        let stored = engine.store.take(place).map(|frame| Arrival(Arrived::Stored(frame)));
+        Some(stored.ok_or_else(|| engine.lost_error(place)))
+    }
+
     /// Looks at a reply.
     pub(crate) fn look<R>(&mut self, arrival: &Arrival, look: impl FnOnce(Option<Frame<'_>>, &[u8]) -> R) -> R {
         let engine = self.engine.get_mut();
@@ -135,17 +157,73 @@ impl Connection {
         }
     }
 
+    // For threads that share a cluster.
+
+    /// Says that nothing here may wait any more, or that it may again.
+    pub(crate) fn share(&mut self, shared: bool) {
+        self.engine.get_mut().polled = shared;
+    }
+
+    /// One read of what is there. Says whether bytes came.
+    pub(crate) fn read_now(&mut self) -> bool {
+        let engine = self.engine.get_mut();
+        if !engine.is_up() {
+            return false;
+        }
+        engine.input.make_room(usize::MAX);
+        let came = matches!(engine.read_now(), Ok(true));
+        if came && engine.next == engine.issued {
+            engine.look_at_surplus();
+        }
+        came
+    }
+
+    /// Whether the last read may have left something that a wait for the socket would not tell, or had no room for all.
+    pub(crate) fn may_have_more(&mut self) -> bool {
+        let engine = self.engine.get_mut();
+        !engine.stream.is_plain() || engine.input.room().is_empty()
+    }
+
+    /// Whether a wait for the socket tells of everything that has come.
+    pub(crate) fn is_plain(&mut self) -> bool {
+        self.engine.get_mut().stream.is_plain()
+    }
+
+    /// The socket, for a thread that waits for it, and whose it is.
+    pub(crate) fn watched(&mut self, of: u16) -> Watched {
+        let engine = self.engine.get_mut();
+        let writing = !engine.output.is_empty() || engine.stream.wants_write();
+        Watched { of, socket: engine.stream.socket(), writing, ready: Cell::new(false) }
+    }
+
+    /// Whether the command of this place has yet to be written, and can be.
+    pub(crate) fn is_unwritten(&mut self, place: u64) -> bool {
+        let engine = self.engine.get_mut();
+        !engine.output.is_empty() && place >= engine.flushed && engine.is_up()
+    }
+
+    /// How many commands have yet to be written.
+    pub(crate) fn unwritten(&mut self) -> u64 {
+        let engine = self.engine.get_mut();
+        engine.issued.saturating_sub(engine.flushed)
+    }
+
+    /// The first place whose command has yet to be written, if so much is gathered that no more should be.
+    pub(crate) fn clogged_at(&mut self) -> Option<u64> {
+        let engine = self.engine.get_mut();
+        let much = engine.output.pending().len() >= engine.config.write_batch;
+        (much && engine.is_up()).then_some(engine.flushed)
+    }
+
     /// Whether the reply of this place can be taken without waiting. Sends what the socket takes, and reads what there is.
     pub(crate) fn poll(&mut self, place: u64) -> bool {
         self.engine.get_mut().is_ready(place)
     }
 
-    /// Sends what the socket takes. What goes wrong is told when the replies are asked for.
-    pub(crate) fn push_out(&mut self) {
+    /// Sends what the socket takes, and says whether that was all. What goes wrong is told when the replies are asked for.
+    pub(crate) fn push_out(&mut self) -> bool {
         let engine = self.engine.get_mut();
-        if !engine.output.is_empty() && engine.is_up() {
-            let _ = engine.try_flush();
-        }
+        engine.output.is_empty() || !engine.is_up() || engine.try_flush().unwrap_or(true)
     }
 
     /// Sends everything that was gathered.
@@ -188,6 +266,16 @@ impl Connection {
 }
 
 impl Engine {
+    /// Gives the next places to commands that are encoded, however much is outstanding or has yet to be written.
+    fn append(&mut self, bytes: &[u8], count: u64) -> Result<u64> {
+        self.check()?;
+        self.output.append(bytes);
+        let place = self.issued;
+        self.issued += count;
+        self.after_issue(place);
+        Ok(place)
+    }
+
     /// Whether it is to be decided if what has been gathered goes out.
     #[inline(always)]
     fn must_look(&self, place: u64) -> bool {

@@ -26,7 +26,7 @@ impl Engine {
             return Ok(true);
         }
         self.stats.largest_queue = self.stats.largest_queue.max(self.issued - self.next);
-        if self.replies_due() && !self.away {
+        if self.replies_due() && !self.away && !self.polled {
             self.take_arrived()?;
         }
         loop {

@@ -1,6 +1,8 @@
 //! How one thread interrupts another that waits for the server: a second descriptor in its poll.
 
+use std::cell::Cell;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -40,6 +42,34 @@ impl Waker {
             return Ok(());
         }
         self.platform.wait(socket, time)
+    }
+}
+
+/// A socket that a thread waits for while others use its connection.
+pub(crate) struct Watched {
+    /// Whose it is, by the number of whoever asked for it.
+    pub(crate) of: u16,
+    pub(super) socket: Arc<Socket>,
+    /// Room to write is of interest as well.
+    pub(crate) writing: bool,
+    /// There is something to be read or written, or nobody knows.
+    pub(crate) ready: Cell<bool>,
+}
+
+impl Watched {
+    /// Waits for this socket alone, while another thread reads from it. May return early.
+    pub(crate) fn wait(&self, time: Option<Duration>) -> io::Result<()> {
+        super::stream::await_socket(&self.socket, false, self.writing, time)
+    }
+}
+
+impl Waker {
+    /// The same for several sockets, and notes which of them are ready.
+    pub(crate) fn wait_for(&self, sockets: &[Watched], time: Option<Duration>) -> io::Result<()> {
+        if self.told.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.platform.wait_for(sockets, time)
     }
 }
 
@@ -83,6 +113,8 @@ mod platform {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use socket2::Socket;
 
+    use super::Watched;
+
     #[derive(Debug)]
     pub(super) struct Pair {
         near: UnixStream,
@@ -124,10 +156,37 @@ mod platform {
                 Ok(_) => {}
             }
             if told {
-                let mut bytes = [0; 64];
-                while matches!((&self.near).read(&mut bytes), Ok(n) if n == bytes.len()) {}
+                self.hear();
             }
             Ok(())
+        }
+
+        pub(super) fn wait_for(&self, sockets: &[Watched], time: Option<Duration>) -> io::Result<()> {
+            let time = time.and_then(|time| Timespec::try_from(time).ok());
+            let mut fds = Vec::with_capacity(1 + sockets.len());
+            fds.push(PollFd::new(&self.near, PollFlags::IN));
+            for watched in sockets {
+                let flags = if watched.writing { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+                fds.push(PollFd::new(&watched.socket, flags));
+            }
+            match poll(&mut fds, time.as_ref()) {
+                Err(rustix::io::Errno::INTR) => return Ok(()),
+                Err(error) => return Err(error.into()),
+                Ok(_) => {}
+            }
+            for (watched, fd) in sockets.iter().zip(&fds[1..]) {
+                watched.ready.set(!fd.revents().is_empty());
+            }
+            if !fds[0].revents().is_empty() {
+                self.hear();
+            }
+            Ok(())
+        }
+
+        /// Takes what was told.
+        fn hear(&self) {
+            let mut bytes = [0; 64];
+            while matches!((&self.near).read(&mut bytes), Ok(n) if n == bytes.len()) {}
         }
     }
 }
@@ -140,6 +199,8 @@ mod platform {
     use std::time::Duration;
 
     use socket2::Socket;
+
+    use super::Watched;
 
     const SLICE: Duration = Duration::from_millis(5);
 
@@ -164,6 +225,12 @@ mod platform {
             // Whatever it says, the read that follows says it again.
             let _ = socket.peek(&mut [MaybeUninit::uninit()]);
             socket.set_read_timeout(armed)
+        }
+
+        pub(super) fn wait_for(&self, sockets: &[Watched], time: Option<Duration>) -> io::Result<()> {
+            std::thread::sleep(time.unwrap_or(SLICE).min(SLICE));
+            sockets.iter().for_each(|watched| watched.ready.set(true));
+            Ok(())
         }
     }
 }

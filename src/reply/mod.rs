@@ -1,6 +1,7 @@
 //! Handles of replies that have not been read.
 
 mod multi_bulk;
+mod whole;
 
 use std::io::{Read, Write};
 use std::marker::PhantomData;
@@ -8,6 +9,7 @@ use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 pub use multi_bulk::MultiBulk;
+pub(crate) use whole::Whole;
 
 use crate::args::{Arguments, Command, ToArg, ToArgs};
 use crate::connection::{Connection, Fed};

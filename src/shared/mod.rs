@@ -6,9 +6,9 @@ mod model;
 mod multi_bulk;
 mod pace;
 mod reply;
-mod sync;
+pub(crate) mod sync;
 mod transaction;
-mod turn;
+pub(crate) mod turn;
 
 use std::fmt;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub use multi_bulk::SharedMultiBulk;
 pub use reply::{SharedQueued, SharedReply};
 use sync::Arc;
 pub use transaction::SharedTransaction;
-use turn::{Seat, Table, Wire};
+use turn::{Seat, Table, Turn, Wire};
 
 use crate::args::{Arguments, Command, ToArgs};
 use crate::connection::{
@@ -145,6 +145,8 @@ thread_local! {
 }
 
 impl Wire for Share {
+    const IN_ORDER: bool = true;
+
     type Reply = Outcome;
     type Outing = Outing;
     type Back = Back;
@@ -166,8 +168,8 @@ impl Wire for Share {
         Share::take(self, place)
     }
     #[inline]
-    fn settled(&mut self) -> u64 {
-        Share::settled(self)
+    fn turn(&mut self, at: u64) -> Turn {
+        if at < Share::settled(self) { Turn::Settled } else { Turn::Sit }
     }
     #[inline]
     fn breaks(&mut self) -> u64 {
@@ -181,13 +183,13 @@ impl Wire for Share {
     fn unwritten(&mut self) -> u64 {
         Share::unwritten(self)
     }
-    fn flush(&mut self) -> bool {
+    fn flush(&mut self, _: u64) -> bool {
         Share::flush(self)
     }
     fn leave(&mut self, deadline: &mut Deadline) -> Result<Outing> {
         Share::leave(self, deadline)
     }
-    fn leave_to_write(&mut self, deadline: &mut Deadline) -> Result<Outing> {
+    fn leave_to_write(&mut self, _: u64, deadline: &mut Deadline) -> Result<Outing> {
         Share::leave_to_write(self, deadline)
     }
     fn go(outing: Outing) -> Back {

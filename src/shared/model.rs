@@ -9,7 +9,7 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use super::sync::lock;
-use super::turn::{Look, Seat, Table, Wire};
+use super::turn::{Look, Seat, Table, Turn, Wire};
 use crate::connection::{Aside, Deadline, Want};
 use crate::error::{Error, Result};
 
@@ -141,6 +141,8 @@ impl Fake {
 }
 
 impl Wire for Fake {
+    const IN_ORDER: bool = true;
+
     type Reply = Reply;
     type Outing = Errand;
     type Back = Errand;
@@ -168,8 +170,8 @@ impl Wire for Fake {
         if self.lost.contains(&place) { Err(()) } else { Ok(place) }
     }
 
-    fn settled(&mut self) -> u64 {
-        self.next
+    fn turn(&mut self, at: u64) -> Turn {
+        if at < self.next { Turn::Settled } else { Turn::Sit }
     }
 
     fn breaks(&mut self) -> u64 {
@@ -184,7 +186,7 @@ impl Wire for Fake {
         self.issued - self.flushed
     }
 
-    fn flush(&mut self) -> bool {
+    fn flush(&mut self, _: u64) -> bool {
         self.write()
     }
 
@@ -204,7 +206,7 @@ impl Wire for Fake {
         Ok(Errand::Read { until: if self.slowly { self.flushed.min(self.next + 1) } else { self.flushed } })
     }
 
-    fn leave_to_write(&mut self, deadline: &mut Deadline) -> Result<Errand> {
+    fn leave_to_write(&mut self, _: u64, deadline: &mut Deadline) -> Result<Errand> {
         let patient = deadline.left()?.is_none();
         let socket = self.socket.clone().expect("without a socket there is always room");
         // Whoever reads may leave, so this ends with a reply as well.

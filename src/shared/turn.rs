@@ -25,14 +25,26 @@ const ITSELF: &str =
     "the connection is being made by what called this: a function that is asked for credentials may not wait for it";
 
 /// What is known of something that is wanted.
-pub(super) enum Look<R> {
+pub(crate) enum Look<R> {
     Here(R),
     /// Not before this place has been read.
     NotYet(u64),
 }
 
+/// What one who sits is to do.
+pub(crate) enum Turn {
+    Sit,
+    /// What it sits for is settled.
+    Settled,
+    /// Something has come up that it is to see to itself.
+    Rise,
+}
+
 /// What the threads share. Nothing here blocks but [`go`](Wire::go), which is done without the lock.
-pub(super) trait Wire: Sized {
+pub(crate) trait Wire: Sized {
+    /// Places are settled in their order.
+    const IN_ORDER: bool;
+
     /// What a thread gets, on its seat or when it looks.
     type Reply;
     /// What one thread does for all without the lock, and what it comes back with.
@@ -44,18 +56,29 @@ pub(super) trait Wire: Sized {
     fn look(&mut self, want: Want) -> Look<Self::Reply>;
     /// The reply of an ordinary place that has been read.
     fn take(&mut self, place: u64) -> Self::Reply;
-    /// Every place before this one has been read.
-    fn settled(&mut self) -> u64;
-    /// How often places have been lost.
+    /// What one who sits for this place is to do.
+    fn turn(&mut self, at: u64) -> Turn;
+    /// Whether something may have come about for those who sit since this was asked last.
+    #[inline]
+    fn stirred(&mut self) -> bool {
+        true
+    }
+    /// How often places have been lost, or for a wire that is not [in order](Wire::IN_ORDER), how often anything has come about.
     fn breaks(&mut self) -> u64;
     /// Whether this place has yet to be written, and can be.
     fn is_unwritten(&mut self, at: u64) -> bool;
     /// How many commands have yet to be written.
     fn unwritten(&mut self) -> u64;
-    /// Writes what can be at once. `false`: there is more.
-    fn flush(&mut self) -> bool;
+    /// Writes what can be at once. `false`: there is more, and this place is part of it.
+    fn flush(&mut self, at: u64) -> bool;
     fn leave(&mut self, deadline: &mut Deadline) -> Result<Self::Outing>;
-    fn leave_to_write(&mut self, deadline: &mut Deadline) -> Result<Self::Outing>;
+    fn leave_to_write(&mut self, at: u64, deadline: &mut Deadline) -> Result<Self::Outing>;
+    /// What is to be done besides reading, by whoever waits for this place, or `reads` next. Another one reads meanwhile.
+    #[inline]
+    fn leave_aside(&mut self, at: u64, reads: bool, deadline: &mut Deadline) -> Result<Option<Self::Outing>> {
+        let _ = (at, reads, deadline);
+        Ok(None)
+    }
     fn go(outing: Self::Outing) -> Self::Back;
     fn back(&mut self, back: Self::Back, deadline: &mut Deadline) -> Result<()>;
     /// A thread that went panicked.
@@ -70,7 +93,7 @@ pub(super) trait Wire: Sized {
 }
 
 /// Where a thread sits.
-pub(super) struct Seat<R> {
+pub(crate) struct Seat<R> {
     sleeper: Sleeper,
     word: Mutex<Word<R>>,
 }
@@ -86,7 +109,7 @@ enum Word<R> {
 
 impl<R> Seat<R> {
     /// Of the thread that asks.
-    pub(super) fn new() -> Arc<Seat<R>> {
+    pub(crate) fn new() -> Arc<Seat<R>> {
         Arc::new(Seat { sleeper: Sleeper::new(), word: Mutex::new(Word::None) })
     }
 
@@ -116,40 +139,63 @@ struct Sitting<R> {
 }
 
 /// What is under the lock.
-pub(super) struct State<W: Wire> {
-    pub(super) wire: W,
+pub(crate) struct State<W: Wire> {
+    pub(crate) wire: W,
     /// A thread reads.
     reading: bool,
+    /// How many threads do something besides reading.
+    aside: usize,
     /// How many threads wait for something.
     waiting: usize,
     pace: Pace,
-    /// Sorted by place.
+    /// Sorted by place, if these are settled in order.
     sitting: VecDeque<Sitting<W::Reply>>,
     /// How often places had been lost when those who sit were called the last time.
     breaks: u64,
 }
 
-pub(super) struct Table<W: Wire> {
+pub(crate) struct Table<W: Wire> {
     state: Mutex<State<W>>,
 }
 
 impl<W: Wire> State<W> {
     /// Brings those who sit what has been read, and calls those who are to look for themselves.
     fn serve(&mut self, wakes: &mut Wakes<W::Reply>) {
-        let settled = self.wire.settled();
-        while let Some(sitting) = self.sitting.pop_front() {
-            if sitting.at >= settled {
-                self.sitting.push_front(sitting);
-                break;
+        let State { wire, sitting: all, waiting, .. } = self;
+        if !wire.stirred() {
+            return;
+        }
+        // Says whether it has been served.
+        let mut serve = |sitting: &Sitting<W::Reply>, wire: &mut W| {
+            let word = match wire.turn(sitting.at) {
+                Turn::Sit => return false,
+                Turn::Settled if sitting.plain => {
+                    // It need not come for the lock again.
+                    *waiting -= 1;
+                    Word::Reply(wire.take(sitting.at))
+                }
+                Turn::Settled | Turn::Rise => Word::Called,
+            };
+            sitting.seat.tell(word);
+            true
+        };
+        if W::IN_ORDER {
+            while let Some(sitting) = all.pop_front() {
+                if !serve(&sitting, wire) {
+                    all.push_front(sitting);
+                    break;
+                }
+                wakes.push(sitting.seat);
             }
-            if sitting.plain {
-                sitting.seat.tell(Word::Reply(self.wire.take(sitting.at)));
-                // It need not come for the lock again.
-                self.waiting -= 1;
-            } else {
-                sitting.seat.tell(Word::Called);
-            }
-            wakes.push(sitting.seat);
+        } else {
+            all.retain(|sitting| {
+                let served = serve(sitting, wire);
+                if served {
+                    wakes.push(sitting.seat.clone());
+                }
+                !served
+            });
+            return;
         }
         let breaks = self.wire.breaks();
         if breaks != self.breaks {
@@ -174,7 +220,7 @@ impl<W: Wire> State<W> {
         // Whatever it was called for before, it has looked since.
         seat.heard();
         let index = match self.sitting.back() {
-            Some(last) if last.at > at => self.sitting.partition_point(|sitting| sitting.at <= at),
+            Some(last) if W::IN_ORDER && last.at > at => self.sitting.partition_point(|sitting| sitting.at <= at),
             _ => self.sitting.len(),
         };
         self.sitting.insert(index, Sitting { at, plain, seat: seat.clone() });
@@ -182,8 +228,8 @@ impl<W: Wire> State<W> {
 
     /// Gives a seat up, if it has not been taken away.
     fn rise(&mut self, at: u64, seat: &Arc<Seat<W::Reply>>) {
-        let from = self.sitting.partition_point(|sitting| sitting.at < at);
-        let index = self.sitting.iter().skip(from).take_while(|sitting| sitting.at == at);
+        let from = if W::IN_ORDER { self.sitting.partition_point(|sitting| sitting.at < at) } else { 0 };
+        let index = self.sitting.iter().skip(from).take_while(|sitting| !W::IN_ORDER || sitting.at == at);
         if let Some(index) = index.enumerate().find(|(_, sitting)| Arc::ptr_eq(&sitting.seat, seat)).map(|(n, _)| n) {
             self.sitting.remove(from + index);
         }
@@ -194,12 +240,12 @@ impl<W: Wire> State<W> {
 type Wakes<R> = Vec<Arc<Seat<R>>>;
 
 /// A thread at the table, which holds the lock or will again.
-pub(super) struct Visit<'t, W: Wire> {
+pub(crate) struct Visit<'t, W: Wire> {
     table: &'t Table<W>,
     state: Option<MutexGuard<'t, State<W>>>,
     wakes: Wakes<W::Reply>,
-    /// It reads for all, without the lock.
-    away: bool,
+    /// What it does for all, without the lock.
+    away: Option<Errand>,
     /// It is counted among those who wait.
     waits: bool,
 }
@@ -211,19 +257,21 @@ enum Errand {
     Read,
     /// Waits for room to write, while another reads.
     Write,
+    /// Something else, while another reads.
+    Aside,
 }
 
 impl<W: Wire> Table<W> {
-    pub(super) fn new(mut wire: W) -> Self {
+    pub(crate) fn new(mut wire: W) -> Self {
         let breaks = wire.breaks();
-        let (sitting, reading) = (VecDeque::new(), false);
-        Table { state: Mutex::new(State { wire, reading, waiting: 0, pace: Pace::new(), sitting, breaks }) }
+        let (sitting, pace) = (VecDeque::new(), Pace::new());
+        Table { state: Mutex::new(State { wire, reading: false, aside: 0, waiting: 0, pace, sitting, breaks }) }
     }
 
     /// Comes to the table. What the visit has changed is told to those who sit when it ends.
     #[inline]
-    pub(super) fn visit(&self) -> Visit<'_, W> {
-        Visit { table: self, state: Some(lock(&self.state)), wakes: Vec::new(), away: false, waits: false }
+    pub(crate) fn visit(&self) -> Visit<'_, W> {
+        Visit { table: self, state: Some(lock(&self.state)), wakes: Vec::new(), away: None, waits: false }
     }
 }
 
@@ -235,15 +283,15 @@ impl<W: Wire> Visit<'_, W> {
     }
 
     #[inline]
-    pub(super) fn wire(&mut self) -> &mut W {
+    pub(crate) fn wire(&mut self) -> &mut W {
         &mut self.state().wire
     }
 
     /// Whether nobody sits, waits, or is away.
     #[cfg(all(loom, test))]
-    pub(super) fn is_empty(&mut self) -> bool {
+    pub(crate) fn is_empty(&mut self) -> bool {
         let state = self.state();
-        state.sitting.is_empty() && state.waiting == 0 && !state.reading
+        state.sitting.is_empty() && state.waiting == 0 && !state.reading && state.aside == 0
     }
 
     /// Gives the lock away, and wakes whom there is to wake.
@@ -278,7 +326,7 @@ impl<W: Wire> Visit<'_, W> {
 
     /// Waits for something. [`Error::Timeout`]: for longer than the deadline. [`Error::Refused`]: for what this very thread was
     /// about to bring, further up the stack.
-    pub(super) fn wait(&mut self, want: Want, deadline: &mut Deadline) -> Result<W::Reply> {
+    pub(crate) fn wait(&mut self, want: Want, deadline: &mut Deadline) -> Result<W::Reply> {
         let state = self.state();
         if let Look::Here(reply) = state.wire.look(want) {
             return Ok(reply);
@@ -318,21 +366,26 @@ impl<W: Wire> Visit<'_, W> {
                     continue;
                 }
                 let breaks = state.wire.breaks();
-                let all = state.wire.flush();
+                let all = state.wire.flush(at);
                 if state.wire.breaks() != breaks {
                     self.serve();
                     continue;
                 }
                 if !all && state.reading {
-                    self.go(Errand::Write, deadline)?;
+                    self.go(Errand::Write, at, deadline)?;
                     continue;
                 }
             }
-            if self.state().reading && is_on_errand(self.number()) {
+            let number = self.number();
+            let state = self.state();
+            if (state.reading || state.aside > 0) && is_on_errand(number) {
                 return Err(Error::Refused(ITSELF));
             }
-            if !self.state().reading {
-                self.go(Errand::Read, deadline)?;
+            let reads = !state.reading;
+            if let Some(outing) = state.wire.leave_aside(at, reads, deadline)? {
+                self.run(Errand::Aside, outing, deadline)?;
+            } else if reads {
+                self.go(Errand::Read, at, deadline)?;
             } else if yields > 0 {
                 yields -= 1;
                 self.give_way();
@@ -354,32 +407,43 @@ impl<W: Wire> Visit<'_, W> {
     }
 
     /// Brings those who sit what there is for them.
-    pub(super) fn serve(&mut self) {
+    pub(crate) fn serve(&mut self) {
         let mut wakes = std::mem::take(&mut self.wakes);
         self.state().serve(&mut wakes);
         self.wakes = wakes;
     }
 
     /// Does for all what takes time, without the lock.
-    fn go(&mut self, errand: Errand, deadline: &mut Deadline) -> Result<()> {
+    fn go(&mut self, errand: Errand, at: u64, deadline: &mut Deadline) -> Result<()> {
         let state = self.state();
         let outing = match errand {
-            Errand::Read => state.wire.leave(deadline),
-            Errand::Write => state.wire.leave_to_write(deadline),
+            Errand::Write => state.wire.leave_to_write(at, deadline),
+            Errand::Read | Errand::Aside => state.wire.leave(deadline),
         };
-        let outing = match outing {
-            Ok(outing) => outing,
-            Err(Error::Timeout) => return Err(Error::Timeout),
+        match outing {
+            Ok(outing) => self.run(errand, outing, deadline),
+            Err(Error::Timeout) => Err(Error::Timeout),
             // Whoever looks sees it.
             Err(_) => {
                 self.serve();
-                return Ok(());
+                Ok(())
             }
-        };
-        if errand == Errand::Read {
-            state.reading = true;
-            self.away = true;
         }
+    }
+
+    fn run(&mut self, errand: Errand, outing: W::Outing, deadline: &mut Deadline) -> Result<()> {
+        match errand {
+            Errand::Read => self.state().reading = true,
+            Errand::Aside => {
+                self.state().aside += 1;
+                // It may have been the one that was to read.
+                let mut wakes = std::mem::take(&mut self.wakes);
+                self.state().hand_over(&mut wakes);
+                self.wakes = wakes;
+            }
+            Errand::Write => {}
+        }
+        self.away = Some(errand);
         self.unlock();
         let back = on_errand(self.number(), || W::go(outing));
         self.returned();
@@ -388,12 +452,14 @@ impl<W: Wire> Visit<'_, W> {
         outcome
     }
 
-    /// Takes the lock again, and no longer reads.
+    /// Takes the lock again, and is no longer away.
     fn returned(&mut self) {
-        let away = std::mem::take(&mut self.away);
+        let away = self.away.take();
         let state = self.state();
-        if away {
-            state.reading = false;
+        match away {
+            Some(Errand::Read) => state.reading = false,
+            Some(Errand::Aside) => state.aside -= 1,
+            Some(Errand::Write) | None => {}
         }
     }
 
@@ -430,7 +496,7 @@ impl<W: Wire> Visit<'_, W> {
 impl<W: Wire> Drop for Visit<'_, W> {
     #[inline]
     fn drop(&mut self) {
-        if self.away {
+        if self.away.is_some() {
             // What was done without the lock panicked.
             self.returned();
             self.wire().missing();
