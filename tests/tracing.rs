@@ -139,13 +139,13 @@ fn dialing_losing_and_coming_back_are_told() -> Result<()> {
     Ok(())
 }
 
-/// Uses the connection of which it is told.
-struct Uses {
+/// Uses the connection of which it is told, and says what came of it.
+struct Uses<F> {
     log: Log,
-    shared: Arc<std::sync::OnceLock<redefer::Shared>>,
+    uses: F,
 }
 
-impl Subscriber for Uses {
+impl<F: Fn() -> Option<String> + Send + Sync + 'static> Subscriber for Uses<F> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         self.log.enabled(metadata)
     }
@@ -156,11 +156,9 @@ impl Subscriber for Uses {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
     fn event(&self, event: &Event<'_>) {
         self.log.event(event);
-        let Some(shared) = self.shared.get() else { return };
-        // Whoever dials cannot wait for what it is about to bring.
-        let outcome = shared.echo::<String>("heard").wait();
-        let mut lines = self.log.0.lock().unwrap();
-        lines.push(format!("and then {outcome:?}, {} reconnects", shared.stats().reconnects));
+        if let Some(outcome) = (self.uses)() {
+            self.log.0.lock().unwrap().push(outcome);
+        }
     }
     fn enter(&self, _: &Id) {}
     fn exit(&self, _: &Id) {}
@@ -191,8 +189,14 @@ fn whoever_is_told_of_a_shared_connection_may_use_it() -> Result<()> {
     let log = Log::default();
     let theirs = log.clone();
     support::within(Duration::from_secs(20), move || -> Result<()> {
-        let shared = Arc::new(std::sync::OnceLock::new());
-        let _guard = tracing::subscriber::set_default(Uses { log: theirs, shared: shared.clone() });
+        let shared = Arc::new(std::sync::OnceLock::<redefer::Shared>::new());
+        let theirs_too = shared.clone();
+        let uses = move || {
+            let shared = theirs_too.get()?;
+            let outcome = shared.echo::<String>("heard").wait();
+            Some(format!("and then {outcome:?}, {} reconnects", shared.stats().reconnects))
+        };
+        let _guard = tracing::subscriber::set_default(Uses { log: theirs, uses });
         let shared = shared.get_or_init(|| redefer::Shared::open(config).expect("a server"));
         assert!(matches!(shared.echo::<String>("lost").wait(), Err(Error::ConnectionLost(_))));
         assert_eq!(shared.echo::<String>("again").wait()?, "again");
@@ -201,5 +205,30 @@ fn whoever_is_told_of_a_shared_connection_may_use_it() -> Result<()> {
     let lines = log.0.lock().unwrap().join("\n");
     // Told of the loss, it is the listener who dials, and hears no more of that.
     assert!(lines.contains("connection lost") && lines.ends_with("and then Ok(\"heard\"), 1 reconnects"), "{lines}");
+    Ok(())
+}
+
+#[test]
+fn whoever_is_told_of_a_cluster_that_threads_share_may_use_it() -> Result<()> {
+    use redefer::cluster::SharedCluster;
+    use support::nodes::{bulk, nodes, once, open, say};
+
+    let [a, b] = nodes();
+    a.does(once(b.moved("key")));
+    b.does(|words| if words[0] == "ECHO" { bulk(&words[1]) } else { say("+OK") });
+    let cluster = open(&a);
+    let log = Log::default();
+    let theirs = log.clone();
+    support::within(Duration::from_secs(20), move || -> Result<()> {
+        let shared: SharedCluster = cluster.into_shared()?;
+        let uses = {
+            let shared = shared.clone();
+            move || Some(format!("and then {:?}", shared.set("key", "heard").wait()))
+        };
+        let _guard = tracing::subscriber::set_default(Uses { log: theirs, uses });
+        shared.set("key", "value").wait()
+    })?;
+    let lines = log.0.lock().unwrap().join("\n");
+    assert!(lines.contains("DEBUG moved server=") && lines.contains("and then Ok(())"), "{lines}");
     Ok(())
 }

@@ -15,7 +15,7 @@ use super::spread::Spread;
 use super::ticket::{BUSY, Ticket, other, sent};
 use super::transaction::Group;
 use crate::args::Block;
-use crate::connection::{Config, Connection, GONE, IN_USE, Stored, is_hopeless};
+use crate::connection::{Aside, Config, Connection, GONE, IN_USE, Stored, is_hopeless};
 use crate::error::{ConnectionLost, Error, Result, Sent, ServerError};
 use crate::resp::{self, Frame};
 
@@ -159,6 +159,8 @@ pub(super) struct Core {
     pub(super) looking: Weak<()>,
     /// Threads share it: nothing here blocks, and what does is done by one of them without the books.
     pub(super) shared: bool,
+    /// What is to be done when no thread holds the lock: telling events, above all.
+    pub(super) aside: Vec<Aside>,
     /// How many connections have been made, and how many have been given up.
     pub(super) connected: u64,
     pub(super) breaks: u64,
@@ -201,11 +203,20 @@ impl Core {
             refresh_failures: 0,
             looking: Weak::new(),
             shared: false,
+            aside: Vec::new(),
             connected: 0,
             breaks: 0,
             scratch: Vec::new(),
             keys: Vec::new(),
         }
+    }
+
+    /// Tells an event: at once, or if threads share the cluster, when none of them holds the lock.
+    pub(super) fn tell(&mut self, event: impl FnOnce() + Send + 'static) {
+        if !cfg!(feature = "tracing") {
+            return;
+        }
+        if self.shared { self.aside.push(Box::new(event)) } else { event() }
     }
 
     pub(super) fn timeout(&self) -> Option<Duration> {

@@ -292,7 +292,10 @@ impl Core {
             return self.finish(ticket, Err(error.into()));
         }
         let from = self.nodes[usize::from(n)].address.clone();
-        events::redirected(&from, entry.slot, &redirect);
+        self.tell({
+            let (from, redirect) = (from.clone(), redirect.clone());
+            move || events::redirected(&from, entry.slot, &redirect)
+        });
         let fixed = (entry.flags & flag::FIXED != 0).then_some((n, false));
         let target = match redirect {
             Redirect::Moved(to) => {
@@ -380,7 +383,9 @@ impl Core {
             }
         }
         self.breaks += 1;
-        self.nodes[usize::from(n)].conn = None;
+        if let Some(mut conn) = self.nodes[usize::from(n)].conn.take() {
+            self.aside.extend(conn.take_aside());
+        }
     }
 }
 

@@ -79,13 +79,15 @@ impl Core {
                 self.control = Some(control);
                 self.apply(topology);
                 let replicas = self.replicas.values().map(Vec::len).sum();
-                events::refreshed(&asked, self.primaries().len(), replicas);
+                let primaries = self.primaries().len();
+                self.tell(move || events::refreshed(&asked, primaries, replicas));
                 Ok(())
             }
             Err(error) => {
                 self.stale = true;
                 self.refresh_failures = self.refresh_failures.saturating_add(1);
-                events::not_refreshed(&error, self.refresh_failures);
+                let (cause, failures) = (error.clone(), self.refresh_failures);
+                self.tell(move || events::not_refreshed(&cause, failures));
                 Err(error)
             }
         }

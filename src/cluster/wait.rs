@@ -170,10 +170,11 @@ impl Core {
         let is_of_use = self.slots.contains(&n) || (reads && is_replica());
         if !self.stale && !is_of_use {
             let node = &mut self.nodes[usize::from(n)];
-            events::given_up(&node.address, node.entries.len());
+            let (address, outstanding) = (node.address.clone(), node.entries.len());
             if let Some(conn) = &mut node.conn {
                 conn.break_off(Error::custom("the node does not answer, and another one has its slots"));
             }
+            self.tell(move || events::given_up(&address, outstanding));
             self.bury(n);
             self.service();
         }

@@ -10,7 +10,7 @@ use super::input::BACKLOG;
 use super::place::Place;
 use super::settle::{Arrived, Waited};
 use super::wake::Watched;
-use super::{Config, Connection};
+use super::{Aside, Config, Connection};
 use crate::args::Block;
 use crate::error::{Error, Result};
 use crate::resp::{self, Frame, Peek, ProtocolError};
@@ -162,6 +162,11 @@ impl Connection {
     /// Says that nothing here may wait any more, or that it may again.
     pub(crate) fn share(&mut self, shared: bool) {
         self.engine.get_mut().polled = shared;
+    }
+
+    /// What is to be done when no thread holds the lock.
+    pub(crate) fn take_aside(&mut self) -> Vec<Aside> {
+        std::mem::take(&mut self.engine.get_mut().aside)
     }
 
     /// One read of what is there. Says whether bytes came.

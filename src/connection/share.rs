@@ -111,7 +111,7 @@ pub(crate) type Aside = Box<dyn FnOnce() + Send>;
 impl Engine {
     /// Tells an event: at once, or if threads share the connection, when none of them holds the lock.
     pub(super) fn tell(&mut self, event: impl FnOnce(&Endpoint) + Send + 'static) {
-        if self.shared {
+        if self.shared || self.polled {
             let server = self.config.endpoint.clone();
             self.aside.push(Box::new(move || event(&server)));
         } else {
@@ -121,7 +121,7 @@ impl Engine {
 
     /// Drops an error that nobody will be told. Its author may have a hand in that.
     pub(super) fn discard(&mut self, error: Error) {
-        if self.shared && matches!(error, Error::Custom(_)) {
+        if (self.shared || self.polled) && matches!(error, Error::Custom(_)) {
             self.aside.push(Box::new(move || drop(error)));
         }
     }

@@ -283,5 +283,6 @@ impl Drop for Books {
         // There is nobody to share it with any more.
         self.share(false);
         self.core.end();
+        std::mem::take(&mut self.core.aside).into_iter().for_each(|run| run());
     }
 }

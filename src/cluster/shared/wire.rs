@@ -15,7 +15,7 @@ use super::super::core::{Dial, Where};
 use super::super::topology::{Look, Looked};
 use super::books::{ANYTHING, Books, Brought, FRESH, Outcome, Watch};
 use super::duties::STRANGERS;
-use crate::connection::{Connection, Deadline, Stored, Waker, Want, Watched};
+use crate::connection::{Aside, Connection, Deadline, Stored, Waker, Want, Watched};
 use crate::error::Result;
 use crate::shared::sync::Arc;
 use crate::shared::turn::{self, Seat, Turn, Wire};
@@ -261,5 +261,13 @@ impl Wire for Books {
         // What it was to do is for another one.
         self.event();
         self.settle_books();
+    }
+
+    fn has_aside(&mut self) -> bool {
+        !self.core.aside.is_empty()
+    }
+
+    fn aside(&mut self) -> Vec<Aside> {
+        std::mem::take(&mut self.core.aside)
     }
 }
