@@ -107,7 +107,10 @@ pub(crate) struct Engine {
     /// A thread reads from the socket without holding the engine, and has the read buffer with it: nobody else reads, or
     /// settles what it will bring.
     pub(super) away: bool,
-    /// What has broken the connection while that thread was away; it is told when the thread is back.
+    /// A thread writes a copy of what is in the write buffer without holding the engine: nobody else writes.
+    pub(super) sending: bool,
+    /// What has broken the connection while one of those threads was away; it is told when they are back. Nothing more is
+    /// read until then.
     pub(super) doom: Option<Error>,
     /// Something was written since the connection last stood waiting.
     pub(super) wrote: bool,
@@ -190,6 +193,7 @@ impl Engine {
             clock_at: 0,
             feeding: false,
             away: false,
+            sending: false,
             doom: None,
             wrote: false,
             silent: false,

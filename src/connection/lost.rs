@@ -129,8 +129,8 @@ impl Engine {
         if !self.is_up() {
             return self.lost_error(place::NONE);
         }
-        if self.away {
-            // What the thread that reads brings came before this.
+        if self.away || self.sending {
+            // What the thread that reads brings came before this, and the one that sends knows what has been sent.
             self.stream.stop_reading();
             self.doom.get_or_insert(cause);
             return self.lost_error(place::NONE);

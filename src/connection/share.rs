@@ -52,7 +52,14 @@ pub(crate) struct Share {
     writes: VecDeque<(u64, u64)>,
     /// How many bytes belong to commands that have been answered.
     answered: u64,
+    /// Room for what is sent without the lock.
+    copy: Vec<u8>,
+    /// The socket did not take all of the last one.
+    full: bool,
 }
+
+/// So much is copied at most to be sent without the lock; more is written under it, at once.
+const COPIED: usize = 64 * 1024;
 
 /// What one thread does for all without the lock.
 pub(crate) struct Outing(Way);
@@ -63,6 +70,10 @@ enum Way {
     Read {
         socket: Arc<Socket>,
         input: Input,
+    },
+    Send {
+        socket: Arc<Socket>,
+        bytes: Vec<u8>,
     },
     Await {
         socket: Arc<Socket>,
@@ -80,6 +91,7 @@ pub(crate) struct Back(Found);
 enum Found {
     None,
     Read { input: Input, read: io::Result<Option<usize>> },
+    Sent { bytes: Vec<u8>, sent: io::Result<Option<usize>> },
     Awaited { reading: bool, outcome: io::Result<()> },
     Dialled { fresh: Result<Box<Engine>>, attempt: Box<Attempt> },
 }
@@ -92,6 +104,10 @@ impl Outing {
             Way::Read { socket, mut input } => {
                 let read = stream::receive(&socket, input.room());
                 Found::Read { input, read }
+            }
+            Way::Send { socket, bytes } => {
+                let sent = stream::send(&socket, &bytes);
+                Found::Sent { bytes, sent }
             }
             Way::Await { socket, reading, writing, time } => {
                 Found::Awaited { reading, outcome: stream::await_socket(&socket, reading, writing, time) }
@@ -141,7 +157,7 @@ impl Share {
         conn.quiet()?;
         let engine = conn.engine.get_mut();
         (engine.shared, engine.groups.keeps) = (true, true);
-        let mut share = Share { conn, writes: VecDeque::new(), answered: 0 };
+        let mut share = Share { conn, writes: VecDeque::new(), answered: 0, copy: Vec::new(), full: false };
         share.answered = share.bytes();
         Ok(share)
     }
@@ -343,6 +359,7 @@ impl Share {
 
     /// Writes what the socket takes, and says whether that was all, or there is no use in waiting for more.
     pub(crate) fn flush(&mut self) -> bool {
+        self.full = false;
         match self.engine().try_flush() {
             Ok(true) => {
                 self.note_written();
@@ -352,6 +369,29 @@ impl Share {
             // The connection broke, or will when the thread that reads is back.
             Err(_) => true,
         }
+    }
+
+    pub(crate) fn is_sending(&mut self) -> bool {
+        self.engine().sending
+    }
+
+    pub(crate) fn is_doomed(&mut self) -> bool {
+        self.engine().doom.is_some()
+    }
+
+    /// How to send what there is without the lock. Nothing if that is a matter of more than one write.
+    pub(crate) fn leave_to_send(&mut self) -> Option<Outing> {
+        let Share { conn, copy, full, .. } = self;
+        let engine = conn.engine.get_mut();
+        let pending = engine.output.pending();
+        if *full || engine.sending || pending.is_empty() || pending.len() > COPIED || !engine.stream.is_plain() {
+            return None;
+        }
+        let mut bytes = std::mem::take(copy);
+        bytes.extend_from_slice(pending);
+        engine.sending = true;
+        engine.stats.largest_queue = engine.stats.largest_queue.max(engine.issued - engine.next);
+        Some(Outing(Way::Send { socket: engine.stream.socket(), bytes }))
     }
 
     /// How to wait for what comes next: bytes, or a connection if there is none. No other thread waits for it.
@@ -374,7 +414,7 @@ impl Share {
         let left = deadline.left().inspect_err(|_| engine.silent = true)?;
         engine.stats.round_trips += u64::from(std::mem::take(&mut engine.wrote));
         engine.stats.largest_queue = engine.stats.largest_queue.max(engine.issued - engine.next);
-        let writing = !engine.output.is_empty();
+        let writing = !engine.output.is_empty() && !engine.sending;
         if writing || !engine.stream.is_plain() {
             // What TLS has in its buffers no wait for the socket would tell.
             engine.input.make_room(usize::MAX);
@@ -427,6 +467,18 @@ impl Share {
                     Err(error) => Err(engine.break_with_io(error)),
                 };
             }
+            Found::Sent { mut bytes, sent } => {
+                engine.sending = false;
+                let whole = matches!(sent, Ok(Some(n)) if n == bytes.len());
+                let broken = engine.after_write(sent).is_err();
+                self.full = !whole && !broken;
+                bytes.clear();
+                self.copy = bytes;
+                self.note_written();
+                if self.engine().away {
+                    return Ok(());
+                }
+            }
             Found::Awaited { reading: false, .. } => {
                 self.flush();
                 return Ok(());
@@ -452,6 +504,7 @@ impl Share {
         }
         let engine = self.engine();
         if let Some(cause) = engine.doom.take() {
+            // Or it waits for the other thread that is away.
             engine.break_with(cause);
         }
         let _ = engine.settle_whole();
@@ -460,12 +513,13 @@ impl Share {
         Ok(())
     }
 
-    /// A thread that was to come back never will.
-    pub(crate) fn missing(&mut self) {
+    /// A thread that was to come back, from reading or from sending, never will.
+    pub(crate) fn missing(&mut self, reading: bool) {
         let engine = self.engine();
-        if std::mem::take(&mut engine.away) {
-            // It had the read buffer with it, and maybe a part of a reply.
-            let gone = Error::custom("the thread that read from the connection for all panicked");
+        let away = if reading { &mut engine.away } else { &mut engine.sending };
+        if std::mem::take(away) {
+            // It had the read buffer with it, and maybe a part of a reply; or nobody knows what it has sent.
+            let gone = Error::custom("the thread that read or sent for all panicked");
             let cause = engine.doom.take().unwrap_or(gone);
             engine.break_with(cause);
         }
@@ -474,7 +528,7 @@ impl Share {
     /// Reads what is there and settles it, if no other thread is away to do so.
     pub(crate) fn read_all(&mut self) {
         let engine = self.engine();
-        if engine.away || !engine.is_up() {
+        if engine.away || engine.doom.is_some() || !engine.is_up() {
             return;
         }
         engine.settle_at_hand();

@@ -167,7 +167,7 @@ impl Plain {
 
     /// See [`Stream::try_write`].
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
-        would_block(uninterrupted(|| platform::send(&self.socket, bytes)))
+        send(&self.socket, bytes)
     }
 
     /// See [`Stream::try_read`].
@@ -207,6 +207,11 @@ impl Plain {
         }
         Ok(())
     }
+}
+
+/// Writes to a plain socket what it takes at once. `None`: nothing.
+pub(super) fn send(socket: &Socket, bytes: &[u8]) -> io::Result<Option<usize>> {
+    would_block(uninterrupted(|| platform::send(socket, bytes)))
 }
 
 /// Waits for bytes on a plain socket for as long as was [armed](Stream::arm). `None`: the time has passed, or a signal came.

@@ -1,5 +1,7 @@
 //! Bytes between the buffers and the socket.
 
+use std::io;
+
 use super::deadline::Deadline;
 use super::engine::Engine;
 use super::input::BACKLOG;
@@ -22,7 +24,7 @@ impl Engine {
     /// that the server need not keep it for us.
     pub(super) fn try_flush(&mut self) -> Result<bool> {
         self.check()?;
-        if self.output.is_empty() {
+        if self.output.is_empty() || self.sending {
             return Ok(true);
         }
         self.stats.largest_queue = self.stats.largest_queue.max(self.issued - self.next);
@@ -30,24 +32,33 @@ impl Engine {
             self.take_arrived()?;
         }
         loop {
-            match self.stream.try_write(self.output.pending()) {
-                Ok(Some(n)) => {
-                    self.wrote = true;
-                    self.stats.writes += 1;
-                    self.stats.bytes_written += n as u64;
-                    self.output.written += n;
-                    if self.output.is_empty() {
-                        self.all_written();
-                        return Ok(true);
-                    }
-                }
-                Ok(None) => {
-                    let count = self.output.compact();
-                    self.commands_written(count);
-                    return Ok(false);
-                }
-                Err(error) => return Err(self.break_with_io(error)),
+            let written = self.stream.try_write(self.output.pending());
+            if let Some(all) = self.after_write(written)? {
+                return Ok(all);
             }
+        }
+    }
+
+    /// Notes what a write has come to, and says whether that was everything, or that the socket takes no more.
+    pub(super) fn after_write(&mut self, written: io::Result<Option<usize>>) -> Result<Option<bool>> {
+        match written {
+            Ok(Some(n)) => {
+                self.wrote = true;
+                self.stats.writes += 1;
+                self.stats.bytes_written += n as u64;
+                self.output.written += n;
+                if !self.output.is_empty() {
+                    return Ok(None);
+                }
+                self.all_written();
+                Ok(Some(true))
+            }
+            Ok(None) => {
+                let count = self.output.compact();
+                self.commands_written(count);
+                Ok(Some(false))
+            }
+            Err(error) => Err(self.break_with_io(error)),
         }
     }
 
@@ -111,7 +122,7 @@ impl Engine {
 
     /// One read that does not wait. Says whether bytes came.
     pub(super) fn read_now(&mut self) -> Result<bool> {
-        if self.away {
+        if self.away || self.doom.is_some() {
             return Ok(false);
         }
         match self.stream.try_read(self.input.room()) {

@@ -18,7 +18,7 @@ pub use multi_bulk::SharedMultiBulk;
 pub use reply::{SharedQueued, SharedReply};
 use sync::Arc;
 pub use transaction::SharedTransaction;
-use turn::{Seat, Table, Turn, Wire};
+use turn::{Errand, Seat, Table, Turn, Wire};
 
 use crate::args::{Arguments, Command, ToArgs};
 use crate::connection::{
@@ -186,6 +186,17 @@ impl Wire for Share {
     fn flush(&mut self, _: u64) -> bool {
         Share::flush(self)
     }
+    #[inline]
+    fn is_sending(&mut self) -> bool {
+        Share::is_sending(self)
+    }
+    #[inline]
+    fn is_doomed(&mut self) -> bool {
+        Share::is_doomed(self)
+    }
+    fn leave_to_send(&mut self) -> Option<Outing> {
+        Share::leave_to_send(self)
+    }
     fn leave(&mut self, deadline: &mut Deadline) -> Result<Outing> {
         Share::leave(self, deadline)
     }
@@ -198,8 +209,8 @@ impl Wire for Share {
     fn back(&mut self, back: Back, deadline: &mut Deadline) -> Result<()> {
         Share::back(self, back, deadline)
     }
-    fn missing(&mut self) {
-        Share::missing(self);
+    fn missing(&mut self, errand: Errand) {
+        Share::missing(self, errand == Errand::Read);
     }
     #[inline]
     fn has_aside(&mut self) -> bool {

@@ -31,6 +31,12 @@ struct Fake {
     breaks_in: Option<u32>,
     /// A thread reads.
     away: bool,
+    /// A thread sends.
+    sending: bool,
+    /// The socket did not take all that was sent.
+    full: bool,
+    /// The connection has broken while a thread sent, and will be when that is back.
+    doomed: bool,
     /// What is written goes there, and takes its time.
     socket: Option<Arc<Socket>>,
     /// The next thread that reads panics.
@@ -70,6 +76,16 @@ impl Pipe {
 }
 
 impl Socket {
+    /// Writes up to so many commands, and says how many.
+    fn write(&self, count: u64) -> u64 {
+        let takes_one = |pipe: &mut Pipe| {
+            let takes = pipe.takes_more();
+            pipe.written += u64::from(takes);
+            takes
+        };
+        (0..count).take_while(|_| self.change(takes_one)).count() as u64
+    }
+
     fn change<R>(&self, change: impl FnOnce(&mut Pipe) -> R) -> R {
         let changed = change(&mut lock(&self.pipe));
         self.changed.notify_all();
@@ -90,6 +106,12 @@ enum Errand {
     Read {
         until: u64,
     },
+    /// Sends so many commands, or what of them the socket takes.
+    Send {
+        socket: Option<Arc<Socket>>,
+        count: u64,
+        sent: u64,
+    },
     /// Waits for the socket. `reading`: for all, and takes what there is.
     Await {
         socket: Arc<Socket>,
@@ -108,24 +130,25 @@ impl Fake {
 
     /// Writes as much as the socket takes.
     fn write(&mut self) -> bool {
+        self.full = false;
+        if self.sending {
+            return true;
+        }
         let Some(socket) = &self.socket else {
             self.flushed = self.issued;
             return true;
         };
-        while self.flushed < self.issued
-            && socket.change(|pipe| {
-                pipe.takes_more() && {
-                    pipe.written += 1;
-                    true
-                }
-            })
-        {
-            self.flushed += 1;
-        }
+        self.flushed += socket.write(self.issued - self.flushed);
         self.flushed == self.issued
     }
 
     fn break_off(&mut self) {
+        if self.away || self.sending {
+            // Those who are away know better what has been sent, and what has come.
+            self.doomed = true;
+            return;
+        }
+        self.doomed = false;
         self.breaks += 1;
         if let Some(table) = self.listener.clone() {
             self.aside.push(Box::new(move || assert!(call(&table, &mut patient()).is_ok())));
@@ -179,7 +202,24 @@ impl Wire for Fake {
     }
 
     fn is_unwritten(&mut self, at: u64) -> bool {
-        at >= self.flushed && self.flushed < self.issued
+        at >= self.flushed && self.flushed < self.issued && !self.doomed
+    }
+
+    fn is_sending(&mut self) -> bool {
+        self.sending
+    }
+
+    fn is_doomed(&mut self) -> bool {
+        self.doomed
+    }
+
+    fn leave_to_send(&mut self) -> Option<Errand> {
+        if self.full {
+            return None;
+        }
+        assert!(!self.sending && self.flushed < self.issued, "two threads send, or there is nothing to send");
+        self.sending = true;
+        Some(Errand::Send { socket: self.socket.clone(), count: self.issued - self.flushed, sent: 0 })
     }
 
     fn unwritten(&mut self) -> u64 {
@@ -193,11 +233,12 @@ impl Wire for Fake {
     fn leave(&mut self, deadline: &mut Deadline) -> Result<Errand> {
         let patient = deadline.left()?.is_none();
         assert!(!self.away, "two threads read");
+        assert!(!self.doomed, "a thread reads, and parts of replies may be missing");
         self.away = true;
         if std::mem::take(&mut self.bomb) {
             return Ok(Errand::Panic);
         }
-        let writing = self.flushed < self.issued;
+        let writing = self.flushed < self.issued && !self.sending;
         assert!(writing || self.flushed > self.next, "a thread reads, and there is nothing to come");
         if let Some(socket) = self.socket.clone() {
             socket.change(|pipe| pipe.reading = true);
@@ -213,9 +254,12 @@ impl Wire for Fake {
         Ok(Errand::Await { socket, reading: false, writing: true, patient })
     }
 
-    fn go(errand: Errand) -> Errand {
-        match &errand {
+    fn go(mut errand: Errand) -> Errand {
+        match &mut errand {
             Errand::Read { .. } => {}
+            Errand::Send { socket, count, sent } => {
+                *sent = socket.as_ref().map_or(*count, |socket| socket.write(*count));
+            }
             Errand::Await { socket, reading, writing, patient } => socket.wait(*reading, *writing, *patient),
             Errand::Panic => std::panic::resume_unwind(Box::new("a bomb")),
         }
@@ -234,9 +278,14 @@ impl Wire for Fake {
                         self.break_off();
                     }
                 }
-                if breaks == self.breaks {
+                if breaks == self.breaks && !self.doomed {
                     self.next = self.next.max(until);
                 }
+            }
+            Errand::Send { count, sent, .. } => {
+                self.sending = false;
+                self.full = sent < count;
+                self.flushed += sent;
             }
             Errand::Await { socket, reading, .. } => {
                 if reading {
@@ -250,10 +299,13 @@ impl Wire for Fake {
             }
             Errand::Panic => {}
         }
+        if self.doomed {
+            self.break_off();
+        }
         Ok(())
     }
 
-    fn missing(&mut self) {
+    fn missing(&mut self, _: super::turn::Errand) {
         self.away = false;
         self.break_off();
     }

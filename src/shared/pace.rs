@@ -34,11 +34,16 @@ pub(super) struct Pace {
     /// How many it will be after the next loss.
     pause: u32,
     yields: u32,
+    losses: u32,
 }
+
+/// A yield that is timed: how many losses there had been when it began.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timed(u32);
 
 impl Pace {
     pub(super) fn new() -> Self {
-        Pace { left: 0, pause: PAUSE, yields: 0 }
+        Pace { left: 0, pause: PAUSE, yields: 0, losses: 0 }
     }
 
     /// Whether a thread yields, when so many wait, itself included. To be asked once in a wait.
@@ -54,17 +59,20 @@ impl Pace {
 
     /// Whether the next yield is to be timed.
     #[inline]
-    pub(super) fn times(&mut self) -> bool {
+    pub(super) fn timed(&mut self) -> Option<Timed> {
         self.yields = self.yields.wrapping_add(1);
         // The first one after a loss says whether that is over.
-        self.pause > PAUSE || self.yields.is_multiple_of(TIMED)
+        let timed = self.pause > PAUSE || self.yields.is_multiple_of(TIMED);
+        timed.then_some(Timed(self.losses))
     }
 
     /// Notes how long a yield took.
-    pub(super) fn yielded(&mut self, took: Duration) {
+    pub(super) fn yielded(&mut self, timed: Timed, took: Duration) {
         if took <= LONG {
             self.pause = (self.pause / 2).max(PAUSE);
-        } else if self.left == 0 {
+        } else if timed.0 == self.losses {
+            // Those who yielded at the same time lose by the same thing, and count once.
+            self.losses = self.losses.wrapping_add(1);
             self.left = self.pause;
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         }
@@ -82,6 +90,16 @@ mod tests {
         (0..100_000).take_while(|_| !pace.yields(FEW + 1)).count()
     }
 
+    /// A yield that is timed.
+    fn timed(pace: &mut Pace) -> Timed {
+        (0..).find_map(|_: u32| pace.timed()).expect("one of some")
+    }
+
+    fn yielded(pace: &mut Pace, took: Duration) {
+        let timed = timed(pace);
+        pace.yielded(timed, took);
+    }
+
     #[test]
     fn a_few_threads_never_yield_and_many_do_until_it_is_a_loss() {
         let mut pace = Pace::new();
@@ -89,9 +107,9 @@ mod tests {
             assert!(!pace.yields(waiting));
         }
         assert!(pace.yields(FEW + 1));
-        pace.yielded(GAIN);
+        yielded(&mut pace, GAIN);
         assert!(pace.yields(1000));
-        pace.yielded(LOSS);
+        yielded(&mut pace, LOSS);
         assert!(!pace.yields(1000));
     }
 
@@ -99,24 +117,34 @@ mod tests {
     fn pauses_grow_with_losses_and_shrink_with_gains() {
         let mut pace = Pace::new();
         for waits in [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 16_384] {
-            pace.yielded(LOSS);
-            // Those who yielded at the same time lose by the same thing.
-            pace.yielded(LOSS);
+            yielded(&mut pace, LOSS);
             assert_eq!(pause(&mut pace), waits);
         }
-        pace.yielded(GAIN);
+        yielded(&mut pace, GAIN);
         assert_eq!(pause(&mut pace), 0);
-        pace.yielded(LOSS);
+        yielded(&mut pace, LOSS);
         assert_eq!(pause(&mut pace), 8192);
+    }
+
+    #[test]
+    fn those_who_yielded_at_the_same_time_lose_once() {
+        let mut pace = Pace::new();
+        let together = [(); 5].map(|()| timed(&mut pace));
+        for timed in together {
+            pace.yielded(timed, LOSS);
+            assert!(pause(&mut pace) <= 64);
+        }
+        yielded(&mut pace, LOSS);
+        assert_eq!(pause(&mut pace), 128);
     }
 
     #[test]
     fn after_a_loss_every_yield_is_timed() {
         let mut pace = Pace::new();
-        assert_eq!((0..64).filter(|_| pace.times()).count(), 8);
-        pace.yielded(LOSS);
-        assert_eq!((0..64).filter(|_| pace.times()).count(), 64);
-        pace.yielded(GAIN);
-        assert_eq!((0..64).filter(|_| pace.times()).count(), 8);
+        assert_eq!((0..64).filter(|_| pace.timed().is_some()).count(), 8);
+        yielded(&mut pace, LOSS);
+        assert_eq!((0..64).filter(|_| pace.timed().is_some()).count(), 64);
+        yielded(&mut pace, GAIN);
+        assert_eq!((0..64).filter(|_| pace.timed().is_some()).count(), 8);
     }
 }

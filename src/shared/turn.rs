@@ -3,13 +3,14 @@
 //! Threads that wait for something take turns: one *reads*, which it does without the lock, and the others *sit*, each on a
 //! seat of its own, until their reply is brought to them or they are called to look for themselves. Whoever leaves, with
 //! whatever outcome, sees to it that one of those who sit reads on. Whoever waits for something that has not been written
-//! writes it, and what has piled up with it.
+//! *sends* it, and what has piled up with it, without the lock as well; what is issued meanwhile waits for the next one who sends.
 //!
 //! The rules, which the module `model` checks under loom:
 //!
 //! - While somebody sits and nobody reads, one of those who sit has been called, or somebody who runs will see to it.
 //! - Who sits until a place is called, or given its reply, as soon as that place has been read, and when places were lost.
 //! - Who reads has nothing of its own unwritten, unless it waits for room to write as well.
+//! - While somebody sits for what is not written, somebody sends, has been called, or runs and will see to it.
 
 use std::collections::VecDeque;
 
@@ -71,6 +72,18 @@ pub(crate) trait Wire: Sized {
     fn unwritten(&mut self) -> u64;
     /// Writes what can be at once. `false`: there is more, and this place is part of it.
     fn flush(&mut self, at: u64) -> bool;
+    /// A thread is away to send.
+    fn is_sending(&mut self) -> bool {
+        false
+    }
+    /// Nothing is to be read any more: whoever sends will break the connection when it is back.
+    fn is_doomed(&mut self) -> bool {
+        false
+    }
+    /// How to send what there is, which does not block. Nothing if that is to be left to [`flush`](Wire::flush).
+    fn leave_to_send(&mut self) -> Option<Self::Outing> {
+        None
+    }
     fn leave(&mut self, deadline: &mut Deadline) -> Result<Self::Outing>;
     fn leave_to_write(&mut self, at: u64, deadline: &mut Deadline) -> Result<Self::Outing>;
     /// What is to be done besides reading, by whoever waits for this place, or `reads` next. Another one reads meanwhile.
@@ -81,8 +94,8 @@ pub(crate) trait Wire: Sized {
     }
     fn go(outing: Self::Outing) -> Self::Back;
     fn back(&mut self, back: Self::Back, deadline: &mut Deadline) -> Result<()>;
-    /// A thread that went panicked.
-    fn missing(&mut self);
+    /// A thread that went for this panicked.
+    fn missing(&mut self, errand: Errand);
     /// Whether there is something to be done without the lock, and what.
     fn has_aside(&mut self) -> bool {
         false
@@ -135,6 +148,8 @@ struct Sitting<R> {
     at: u64,
     /// The reply of that place is all that it wants.
     plain: bool,
+    /// It may be content when that place has been written.
+    written: bool,
     seat: Arc<Seat<R>>,
 }
 
@@ -205,25 +220,41 @@ impl<W: Wire> State<W> {
         }
     }
 
-    /// Sees to it that somebody reads on. Whoever that is writes what is left as well; and nobody sits for what is not written
-    /// while somebody reads.
-    fn hand_over(&mut self, wakes: &mut Wakes<W::Reply>) {
-        if !self.reading
-            && let Some(heir) = self.sitting.front()
-            && heir.seat.tell(Word::Called)
-        {
-            wakes.push(heir.seat.clone());
+    /// Calls those who wait for what has been written.
+    fn call_written(&mut self, wakes: &mut Wakes<W::Reply>) {
+        for sitting in self.sitting.iter().filter(|sitting| sitting.written) {
+            if !self.wire.is_unwritten(sitting.at) && sitting.seat.tell(Word::Called) {
+                wakes.push(sitting.seat.clone());
+            }
         }
     }
 
-    fn sit(&mut self, at: u64, plain: bool, seat: &Arc<Seat<W::Reply>>) {
+    /// Sees to it that somebody reads on, and that somebody sends what those who sit wait for.
+    fn hand_over(&mut self, wakes: &mut Wakes<W::Reply>) {
+        let unsent = self.sits_unsent();
+        let reader = if self.reading { None } else { self.sitting.front() };
+        let sender = if unsent { self.sitting.back() } else { None };
+        let heirs = reader.into_iter().chain(sender).filter(|heir| heir.seat.tell(Word::Called));
+        wakes.extend(heirs.map(|heir| heir.seat.clone()));
+    }
+
+    /// Whether somebody sits for what is not written, and nobody sends.
+    fn sits_unsent(&mut self) -> bool {
+        W::IN_ORDER
+            && !self.wire.is_sending()
+            && self.sitting.back().is_some_and(|last| self.wire.is_unwritten(last.at))
+    }
+
+    fn sit(&mut self, want: Want, at: u64, seat: &Arc<Seat<W::Reply>>) {
         // Whatever it was called for before, it has looked since.
         seat.heard();
         let index = match self.sitting.back() {
             Some(last) if W::IN_ORDER && last.at > at => self.sitting.partition_point(|sitting| sitting.at <= at),
             _ => self.sitting.len(),
         };
-        self.sitting.insert(index, Sitting { at, plain, seat: seat.clone() });
+        let plain = matches!(want, Want::Reply(place) if place == at);
+        let written = matches!(want, Want::Written(_) | Want::Room(_));
+        self.sitting.insert(index, Sitting { at, plain, written, seat: seat.clone() });
     }
 
     /// Gives a seat up, if it has not been taken away.
@@ -251,10 +282,12 @@ pub(crate) struct Visit<'t, W: Wire> {
 }
 
 /// What a thread does without the lock.
-#[derive(Clone, Copy, PartialEq)]
-enum Errand {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Errand {
     /// For all.
     Read,
+    /// For all; does not block.
+    Send,
     /// Waits for room to write, while another reads.
     Write,
     /// Something else, while another reads.
@@ -358,11 +391,30 @@ impl<W: Wire> Visit<'_, W> {
                 Look::Here(reply) => return Ok(reply),
                 Look::NotYet(at) => at,
             };
-            if state.wire.is_unwritten(at) {
-                // Once before it is written, unless all who wait have issued what they wait for; the rest is for its reply.
-                if yields == YIELDS && state.wire.unwritten() < state.waiting as u64 {
+            if (state.reading || state.aside > 0) && is_on_errand(self.number()) {
+                return Err(Error::Refused(ITSELF));
+            }
+            let state = self.state();
+            let unwritten = state.wire.is_unwritten(at);
+            if state.wire.is_sending() && (unwritten || state.wire.is_doomed()) {
+                // Whoever sends sees to it.
+                if yields > 0 {
                     yields -= 1;
                     self.give_way();
+                } else if let Some(reply) = self.sit(want, at, deadline)? {
+                    return Ok(reply);
+                }
+                continue;
+            }
+            if unwritten || state.sits_unsent() {
+                // Once before it is written, unless all who wait have issued what they wait for; the rest is for its reply.
+                if unwritten && yields == YIELDS && state.wire.unwritten() < state.waiting as u64 {
+                    yields -= 1;
+                    self.give_way();
+                    continue;
+                }
+                if let Some(outing) = state.wire.leave_to_send() {
+                    self.run(Errand::Send, outing, deadline)?;
                     continue;
                 }
                 let breaks = state.wire.breaks();
@@ -376,11 +428,7 @@ impl<W: Wire> Visit<'_, W> {
                     continue;
                 }
             }
-            let number = self.number();
             let state = self.state();
-            if (state.reading || state.aside > 0) && is_on_errand(number) {
-                return Err(Error::Refused(ITSELF));
-            }
             let reads = !state.reading;
             if let Some(outing) = state.wire.leave_aside(at, reads, deadline)? {
                 self.run(Errand::Aside, outing, deadline)?;
@@ -397,19 +445,24 @@ impl<W: Wire> Visit<'_, W> {
 
     /// Lets other threads run: what they issue goes out in one write, and what one of them reads need not be waited for.
     fn give_way(&mut self) {
-        let times = self.state().pace.times();
+        let timed = self.state().pace.timed();
         self.unlock();
-        let took = give_way(times);
+        let took = give_way(timed.is_some());
         let state = self.state();
-        if let Some(took) = took {
-            state.pace.yielded(took);
+        if let (Some(timed), Some(took)) = (timed, took) {
+            state.pace.yielded(timed, took);
         }
     }
 
     /// Brings those who sit what there is for them.
     pub(crate) fn serve(&mut self) {
+        self.with_wakes(State::serve);
+    }
+
+    /// Runs what wakes threads, once the lock is free.
+    fn with_wakes(&mut self, run: impl FnOnce(&mut State<W>, &mut Wakes<W::Reply>)) {
         let mut wakes = std::mem::take(&mut self.wakes);
-        self.state().serve(&mut wakes);
+        run(self.state(), &mut wakes);
         self.wakes = wakes;
     }
 
@@ -418,7 +471,7 @@ impl<W: Wire> Visit<'_, W> {
         let state = self.state();
         let outing = match errand {
             Errand::Write => state.wire.leave_to_write(at, deadline),
-            Errand::Read | Errand::Aside => state.wire.leave(deadline),
+            Errand::Read | Errand::Send | Errand::Aside => state.wire.leave(deadline),
         };
         match outing {
             Ok(outing) => self.run(errand, outing, deadline),
@@ -437,11 +490,9 @@ impl<W: Wire> Visit<'_, W> {
             Errand::Aside => {
                 self.state().aside += 1;
                 // It may have been the one that was to read.
-                let mut wakes = std::mem::take(&mut self.wakes);
-                self.state().hand_over(&mut wakes);
-                self.wakes = wakes;
+                self.with_wakes(State::hand_over);
             }
-            Errand::Write => {}
+            Errand::Send | Errand::Write => {}
         }
         self.away = Some(errand);
         self.unlock();
@@ -449,25 +500,28 @@ impl<W: Wire> Visit<'_, W> {
         self.returned();
         let outcome = self.state().wire.back(back, deadline);
         self.serve();
+        if errand == Errand::Send {
+            self.with_wakes(State::call_written);
+        }
         outcome
     }
 
     /// Takes the lock again, and is no longer away.
-    fn returned(&mut self) {
+    fn returned(&mut self) -> Option<Errand> {
         let away = self.away.take();
         let state = self.state();
         match away {
             Some(Errand::Read) => state.reading = false,
             Some(Errand::Aside) => state.aside -= 1,
-            Some(Errand::Write) | None => {}
+            Some(Errand::Send | Errand::Write) | None => {}
         }
+        away
     }
 
     /// Sits until the reply is brought, or until there is a reason to look.
     fn sit(&mut self, want: Want, at: u64, deadline: &mut Deadline) -> Result<Option<W::Reply>> {
-        let plain = matches!(want, Want::Reply(place) if place == at);
         let seat = W::seat();
-        self.state().sit(at, plain, &seat);
+        self.state().sit(want, at, &seat);
         self.unlock();
         let outcome = loop {
             match seat.heard() {
@@ -498,8 +552,9 @@ impl<W: Wire> Drop for Visit<'_, W> {
     fn drop(&mut self) {
         if self.away.is_some() {
             // What was done without the lock panicked.
-            self.returned();
-            self.wire().missing();
+            if let Some(errand) = self.returned() {
+                self.wire().missing(errand);
+            }
             self.serve();
         }
         self.no_longer_waits();

@@ -9,7 +9,7 @@ use loom::thread;
 
 use crate::connection::{Deadline, Want};
 use crate::error::{Error, Result};
-use crate::shared::turn::{Look, Seat, Table, Turn, Wire};
+use crate::shared::turn::{self, Look, Seat, Table, Turn, Wire};
 
 type Reply = u64;
 
@@ -194,7 +194,7 @@ impl Wire for Fake {
         Ok(())
     }
 
-    fn missing(&mut self) {
+    fn missing(&mut self, _: turn::Errand) {
         self.dialling = false;
         self.event();
     }

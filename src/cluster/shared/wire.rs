@@ -18,7 +18,7 @@ use super::duties::STRANGERS;
 use crate::connection::{Aside, Connection, Deadline, Stored, Waker, Want, Watched};
 use crate::error::Result;
 use crate::shared::sync::Arc;
-use crate::shared::turn::{self, Seat, Turn, Wire};
+use crate::shared::turn::{self, Errand, Seat, Turn, Wire};
 
 /// How long a thread tries to connect that has no use for it, at most.
 const KINDNESS: Duration = Duration::from_secs(1);
@@ -257,7 +257,7 @@ impl Wire for Books {
         Ok(())
     }
 
-    fn missing(&mut self) {
+    fn missing(&mut self, _: Errand) {
         // What it was to do is for another one.
         self.event();
         self.settle_books();
