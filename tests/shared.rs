@@ -14,7 +14,7 @@ use redefer::commands::{BitmapCommands, ScanOptions};
 use redefer::resp::Frame;
 use redefer::testing::Server;
 use redefer::{
-    Error, FromReply, Reconnect, Result, SendWhen, Shared, SharedReply, SharedTransaction, WaitError, prelude::*,
+    Error, FromReply, Reconnect, Result, SendWhen, Sent, Shared, SharedReply, SharedTransaction, WaitError, prelude::*,
 };
 use support::shared::{in_the_end, threads};
 
@@ -690,7 +690,22 @@ fn credentials_are_refused_to_wait_for_the_connection_that_they_are_for() -> Res
     let time = Duration::from_secs(600);
     let config = support::config(&server).timeout(time).reconnect(Reconnect::backoff()).credentials(move || {
         if let Some(shared) = theirs.get() {
-            let _ = tell.send((shared.get::<String>("password").wait(), shared.sync(), shared.flush()));
+            let (tx, batch) = (shared.transaction(), shared.batch());
+            tx.incr("ran").detach();
+            batch.incr("ran").detach();
+            let kept = batch.incr("ran");
+            let refused = [
+                shared.incr("ran").wait().map(drop),
+                tx.commit().wait(),
+                batch.finish().map_err(|error| match error {
+                    Error::Batch(batch) => batch.first().clone(),
+                    other => other,
+                }),
+                kept.wait().map(drop),
+                shared.sync(),
+                shared.flush(),
+            ];
+            let _ = tell.send(refused);
         }
         // A user without a password is let in with any.
         Ok(redefer::Credentials::new("default", "any"))
@@ -700,7 +715,16 @@ fn credentials_are_refused_to_wait_for_the_connection_that_they_are_for() -> Res
     let asks = shared.clone();
     support::within(Duration::from_secs(20), move || while asks.ping().wait().is_err() {});
     let heard = told.recv().expect("it was asked again");
-    assert!(matches!(heard, (Err(Error::Refused(_)), Err(Error::Refused(_)), Err(Error::Refused(_)))), "{heard:?}");
+    let [incr, commit, finish, kept, sync, flush] = &heard;
+    for refused in [incr, commit, sync, flush] {
+        assert!(matches!(refused, Err(Error::Refused(_))), "{heard:?}");
+    }
+    // A batch tells what became of each.
+    for unsent in [finish, kept] {
+        let Err(Error::ConnectionLost(lost)) = unsent else { panic!("{heard:?}") };
+        assert_eq!(lost.sent(), Sent::Unsent);
+    }
+    assert_eq!(shared.get::<Option<i64>>("ran").wait()?, None, "what was refused has not been sent");
     shared.ping().wait()
 }
 

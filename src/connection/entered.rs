@@ -66,11 +66,11 @@ impl Share {
     }
 
     /// Nobody waits for a batch any more, which has come to this: its outcome. If there was no time left and there is no
-    /// connection, those of its commands that nobody holds a handle of are not sent any more.
+    /// connection, those of its commands that nobody holds a handle of are not sent any more; if it was refused to wait, none is.
     pub(crate) fn close_batch(&mut self, id: u32, batch: Entered, read: Result<()>) -> Result<()> {
         let engine = self.engine();
-        if let (Err(Error::Timeout), Some(last)) = (&read, batch.end.checked_sub(1)) {
-            engine.withdraw_detached(batch.first, last);
+        if let (Err(error @ (Error::Timeout | Error::Refused(_))), Some(last)) = (&read, batch.end.checked_sub(1)) {
+            engine.withdraw_batch(batch.first, last, !matches!(error, Error::Timeout));
         }
         engine.release(place::member(id, place::COMMIT));
         let at = engine.entered.iter().position(|entered| entered.id == batch.number);

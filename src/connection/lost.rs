@@ -225,10 +225,10 @@ impl Engine {
         self.take_back(first, last, |_| true)
     }
 
-    /// The same for the commands of a batch, from the `first` to the `last`, that have no handle.
-    pub(super) fn withdraw_detached(&mut self, first: u64, last: u64) {
+    /// The same for the commands of a batch, from the `first` to the `last`: `all`, or those that have no handle.
+    pub(super) fn withdraw_batch(&mut self, first: u64, last: u64, all: bool) {
         self.ring.cover(self.next, self.issued);
-        self.take_back(first, last, |mark| mark == Mark::Detached);
+        self.take_back(first, last, |mark| all || mark == Mark::Detached);
     }
 
     fn take_back(&mut self, first: u64, last: u64, which: impl Fn(Mark) -> bool) -> Option<Error> {

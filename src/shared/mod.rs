@@ -352,8 +352,9 @@ impl Shared {
             Ok(outcome) => outcome.map_err(WaitError::Failed),
             Err(Error::Timeout) => Err(WaitError::Timeout(())),
             Err(refused) => {
-                visit.wire().detach(place);
-                Err(WaitError::Failed(refused))
+                // What is refused must not be sent after all.
+                let lost = visit.wire().give_up(place);
+                Err(WaitError::Failed(if lost.may_have_run() { lost } else { refused }))
             }
         }
     }
