@@ -223,6 +223,57 @@ fn a_batch_whose_server_is_lost_says_how_far_it_came() -> Result<()> {
 }
 
 #[test]
+fn a_batch_that_was_answered_before_its_server_was_lost_is_finished() -> Result<()> {
+    let peer = Scripted::start(|peer| {
+        peer.handshake()?;
+        peer.read_commands(3)?;
+        // In one piece, so that whoever reads finds it all at once.
+        peer.send(":1\r\n:2\r\n?nonsense\r\n")?;
+        peer.read_to_end().map(drop)
+    });
+    let shared = Shared::open(Config::from_url(&peer.url())?)?;
+    let batch = shared.batch();
+    batch.incr("n");
+    let kept = batch.incr("n");
+    thread::scope(|scope| -> Result<()> {
+        let finishes = scope.spawn(|| batch.finish());
+        support::until("it is on its way", || Ok(shared.outstanding() == 2))?;
+        assert!(matches!(shared.incr("n").wait(), Err(Error::ConnectionLost(_))));
+        finishes.join().expect("no panic")
+    })?;
+    assert_eq!(kept.wait()?, 2);
+    assert!(shared.is_broken());
+    Ok(())
+}
+
+#[test]
+fn a_batch_that_is_being_finished_hears_of_what_could_not_be_sent() -> Result<()> {
+    let peer = Scripted::start(|peer| {
+        peer.handshake()?;
+        peer.expect(["INCR", "n"])?;
+        peer.expect(["PING"])?;
+        peer.send(":1\r\n+PONG\r\n")?;
+        peer.read_to_end().map(drop)
+    });
+    let shared = Shared::open(Config::from_url(&peer.url())?)?;
+    let batch = shared.batch();
+    batch.incr("n");
+    let unsendable = batch.rpush("list", Vec::<String>::new());
+    thread::scope(|scope| -> Result<()> {
+        let finishes = scope.spawn(|| batch.finish());
+        support::until("it is on its way", || Ok(shared.outstanding() == 1))?;
+        drop(unsendable);
+        shared.ping().wait()?;
+        let error = failed(finishes.join().expect("no panic"));
+        assert!(matches!(error.first(), Error::Argument(_)), "{error:?}");
+        assert_eq!((error.position(), error.failed()), (1, 1));
+        Ok(())
+    })?;
+    assert_eq!(shared.stats().unseen_errors, 0, "the batch has told it");
+    Ok(())
+}
+
+#[test]
 fn a_batch_whose_time_is_over_goes_on_without_whoever_waited() -> Result<()> {
     let (opener, gate) = gate();
     let peer = Scripted::start(move |peer| {

@@ -615,7 +615,7 @@ impl Engine {
             }
             State::Ready { .. } | State::Entered { .. } | State::Failed(_) if group.refusal(index).is_some() => {
                 let error = group.refusal(index).cloned()?;
-                self.unseen_anywhere(error);
+                self.unseen(place::member(id, index), error);
                 None
             }
             State::Ready { .. } | State::Entered { .. } if index == place::COMMIT => None,

@@ -75,7 +75,11 @@ impl Share {
         engine.release(place::member(id, place::COMMIT));
         let at = engine.entered.iter().position(|entered| entered.id == batch.number);
         let outcome = at.map_or(Ok(()), |at| engine.entered.swap_remove(at).outcome());
-        // What went wrong first is more to the point than that the connection broke later.
-        outcome.and(read.map_err(|error| engine.of_place(batch.first, error)))
+        // What went wrong first is more to the point than that the connection broke later; and that is of no interest at all
+        // if it has cost the batch nothing.
+        outcome.and(match read {
+            Err(Error::ConnectionLost(_)) if !engine.has_lost(batch.first..batch.end) => Ok(()),
+            read => read.map_err(|error| engine.of_place(batch.first, error)),
+        })
     }
 }

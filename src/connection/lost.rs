@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 
 use super::Link;
 use super::engine::Engine;
@@ -103,6 +104,11 @@ impl Engine {
         // one by which most of it was sent is never wrong.
         let covering = self.losses.iter().filter(|loss| loss.from <= place && place < loss.until).chain(last);
         Some(covering.max_by_key(|loss| loss.sent(place) as u8)?.error(place))
+    }
+
+    /// Whether a break has taken any of these places.
+    pub(super) fn has_lost(&self, places: Range<u64>) -> bool {
+        self.losses.iter().any(|loss| loss.from < places.end && places.start < loss.until)
     }
 
     /// What an error that has just come up means for this place: that of a break says how much of its command was sent.
