@@ -729,6 +729,33 @@ fn credentials_are_refused_to_wait_for_the_connection_that_they_are_for() -> Res
 }
 
 #[test]
+fn credentials_that_are_kept_where_they_are_needed_are_refused_to_wait() -> Result<()> {
+    let server = support::server();
+    let witness = support::open(&server);
+    let both = std::sync::Arc::new(std::sync::OnceLock::<[Shared; 2]>::new());
+    let (tell, told) = std::sync::mpsc::channel();
+    let open = |other: usize| {
+        let (both, tell) = (both.clone(), tell.clone());
+        // Far longer than the test may take.
+        let config = support::config(&server).timeout(Duration::from_secs(600)).reconnect(Reconnect::backoff());
+        Shared::open(config.credentials(move || {
+            if let Some(both) = both.get() {
+                let _ = tell.send((other, both[other].get::<Option<String>>("password").wait()));
+            }
+            // A user without a password is let in with any.
+            Ok(redefer::Credentials::new("default", "any"))
+        }))
+    };
+    let [one, other] = both.get_or_init(|| [1, 0].map(|other| open(other).expect("a server"))).clone();
+    kill_all(&witness)?;
+    support::until("they are broken", || Ok(one.is_broken() && other.is_broken()))?;
+    support::within(Duration::from_secs(20), move || one.ping().wait())?;
+    let heard: Vec<_> = told.try_iter().collect();
+    assert!(matches!(heard[..], [(0, Err(Error::Refused(_))), (1, Ok(None))]), "{heard:?}");
+    Ok(())
+}
+
+#[test]
 fn a_generic_program_runs_on_it() -> Result<()> {
     fn visit<C: StringCommands>(on: C) -> C::Reply<i64> {
         on.incr("visits")

@@ -30,27 +30,34 @@ mod plain {
         }
     }
 
+    /// Nobody dials from inside of more dials than that.
+    const DEEP: usize = 4;
+
     thread_local! {
-        /// The table for which this thread does something without the lock.
-        static ERRAND: Cell<usize> = const { Cell::new(0) };
+        /// The tables for which this thread does something without the lock, the last one first.
+        static ERRANDS: Cell<[usize; DEEP]> = const { Cell::new([0; DEEP]) };
     }
 
     /// Runs what a thread does for all at this table.
     pub(crate) fn on_errand<R>(table: usize, run: impl FnOnce() -> R) -> R {
         /// Also when it panics.
-        struct Before(usize);
+        struct Before([usize; DEEP]);
         impl Drop for Before {
             fn drop(&mut self) {
-                ERRAND.set(self.0);
+                ERRANDS.set(self.0);
             }
         }
-        let _before = Before(ERRAND.replace(table));
+        let before = Before(ERRANDS.get());
+        let mut errands = before.0;
+        errands.rotate_right(1);
+        errands[0] = table;
+        ERRANDS.set(errands);
         run()
     }
 
     /// Whether this thread has come back to the table from inside of what it does for all.
     pub(crate) fn is_on_errand(table: usize) -> bool {
-        ERRAND.get() == table
+        ERRANDS.get().contains(&table)
     }
 
     /// Lets other threads run, and says for how long if it is to.
