@@ -5,6 +5,7 @@
 mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -271,6 +272,55 @@ fn a_batch_that_is_being_finished_hears_of_what_could_not_be_sent() -> Result<()
     })?;
     assert_eq!(shared.stats().unseen_errors, 0, "the batch has told it");
     Ok(())
+}
+
+#[test]
+fn what_needs_much_room_is_let_in_although_others_never_leave_so_much() -> Result<()> {
+    // Answers each command when the next one has come, so that nobody ever sees the queue empty, until it is asked for an echo.
+    let peer = Scripted::start(|peer| {
+        peer.handshake()?;
+        let mut owed = String::new();
+        loop {
+            let command = peer.read_command()?;
+            peer.send(std::mem::take(&mut owed))?;
+            owed = match &*command[0] {
+                b"INCR" => ":1\r\n",
+                b"ECHO" => break,
+                _ => "+PONG\r\n",
+            }
+            .to_owned();
+        }
+        peer.send("$3\r\nbye\r\n")?;
+        while peer.read_command().is_ok() {
+            peer.send("+PONG\r\n")?;
+        }
+        Ok(())
+    });
+    let config = Config::from_url(&peer.url())?.timeout(support::shared::LONG).max_outstanding(8);
+    support::within(Duration::from_secs(20), move || {
+        let shared = Shared::open(config)?;
+        let stop = AtomicBool::new(false);
+        let calls = || -> Result<()> {
+            let mut before = shared.ping();
+            while !stop.load(Ordering::Relaxed) {
+                let next = shared.ping();
+                std::mem::replace(&mut before, next).wait()?;
+            }
+            before.wait()
+        };
+        thread::scope(|scope| -> Result<()> {
+            let callers = [scope.spawn(calls), scope.spawn(calls)];
+            support::until("they are at it", || Ok(shared.stats().commands > 100))?;
+            for size in [8, 20] {
+                let batch = shared.batch();
+                (0..size).for_each(|_| batch.incr("n").detach());
+                batch.finish()?;
+            }
+            stop.store(true, Ordering::Relaxed);
+            assert_eq!(shared.echo::<String>("bye").wait()?, "bye");
+            callers.into_iter().try_for_each(|caller| caller.join().expect("no panic"))
+        })
+    })
 }
 
 #[test]

@@ -396,7 +396,8 @@ impl Config {
     /// How many replies may be outstanding.
     ///
     /// A command issued at this number first reads replies until half of it is left, so that neither side has to store
-    /// replies without end. At least 1, which is one command at a time. Defaults to 65,536.
+    /// replies without end. What threads send in one piece on a [`Shared`](crate::Shared), a transaction or a batch, is let in
+    /// when half of it is left, however large it is. At least 1, which is one command at a time. Defaults to 65,536.
     #[must_use]
     pub fn max_outstanding(mut self, replies: usize) -> Self {
         self.max_outstanding = replies.max(1);

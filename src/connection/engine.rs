@@ -292,7 +292,7 @@ impl Engine {
         }
         let lost_changes = self.lost_changes;
         let cap = self.config.max_outstanding as u64;
-        let full = self.issued - self.next + places > cap;
+        let full = self.issued - self.next + places > cap && !self.shared;
         if !self.is_up() {
             let much = self.output.pending().len() >= self.config.write_batch;
             // What is larger than the queue is taken in whole when nothing else is there.

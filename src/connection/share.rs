@@ -176,8 +176,9 @@ impl Share {
         if places == 1 && engine.issued < engine.limit {
             return light;
         }
-        let outstanding = engine.issued - engine.next;
-        let full = outstanding > 0 && (outstanding + places > engine.config.max_outstanding as u64 || !light);
+        let (outstanding, most) = (engine.issued - engine.next, engine.config.max_outstanding as u64);
+        // Who waited for all of a large room would wait for ever if the others never leave so much.
+        let full = outstanding > 0 && (outstanding + places.min(most.div_ceil(2)) > most || !light);
         let much = engine.output.pending().len() >= engine.config.write_batch;
         engine.is_broken() || !(full || much)
     }

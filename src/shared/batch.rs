@@ -65,7 +65,8 @@ impl SharedBatch<'_> {
     /// kept for them, and so are their errors.
     ///
     /// Blocks for at most [`Config::timeout`](crate::Config::timeout). Waits for room, as any command does; a batch that is larger
-    /// than [`Config::max_outstanding`](crate::Config::max_outstanding) waits until nothing is outstanding.
+    /// than half of [`Config::max_outstanding`](crate::Config::max_outstanding) waits until no more than the other half is
+    /// outstanding.
     ///
     /// # Errors
     ///

@@ -52,8 +52,8 @@ impl Shared {
 impl<'c> SharedTransaction<'c> {
     /// Sends the transaction, as one piece. The handle that is returned resolves with EXEC's reply.
     ///
-    /// Waits for room, as any command does; a transaction that is larger than
-    /// [`Config::max_outstanding`](crate::Config::max_outstanding) waits until nothing is outstanding.
+    /// Waits for room, as any command does; a transaction that takes more than half of
+    /// [`Config::max_outstanding`](crate::Config::max_outstanding) waits until no more than the other half is outstanding.
     ///
     /// # Errors
     ///
