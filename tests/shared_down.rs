@@ -111,6 +111,32 @@ fn a_wait_whose_time_is_over_while_there_is_no_server_takes_its_own_command_back
 }
 
 #[test]
+fn what_was_taken_back_is_not_outstanding() -> Result<()> {
+    let ready = Arc::new(AtomicBool::new(false));
+    let peer = away_until(&ready, &["kept", "kept too"]);
+    let shared = Shared::open(config(&peer)?)?;
+    let sent = shared.echo::<String>("sent");
+    until_broken(&shared)?;
+    assert_eq!(lost(sent.wait()).sent(), Sent::Fully);
+    let kept = shared.echo::<String>("kept");
+    unsent(shared.echo::<String>("late").wait());
+    let tx = shared.transaction();
+    tx.incr("late").detach();
+    unsent(tx.commit().wait());
+    let kept_too = shared.echo::<String>("kept too");
+    let batch = shared.batch();
+    batch.incr("late").detach();
+    assert!(batch.finish().is_err());
+    assert_eq!(shared.outstanding(), 2);
+    ready.store(true, Ordering::Relaxed);
+    assert_eq!((in_the_end(kept)?, in_the_end(kept_too)?), ("kept".to_owned(), "kept too".to_owned()));
+    assert_eq!(shared.outstanding(), 0);
+    drop(shared);
+    peer.finish();
+    Ok(())
+}
+
+#[test]
 fn what_is_not_taken_in_while_there_is_no_server_says_that_it_was_not_sent() -> Result<()> {
     let ready = Arc::new(AtomicBool::new(false));
     let peer = away_until(&ready, &["0", "1"]);

@@ -440,7 +440,7 @@ impl Engine {
     }
 
     pub(super) fn outstanding(&self) -> usize {
-        if self.is_broken() { 0 } else { (self.issued - self.next) as usize }
+        if self.is_broken() { 0 } else { (self.issued - self.next).saturating_sub(self.ring.voids()) as usize }
     }
 
     pub(super) fn stats_now(&self) -> Stats {

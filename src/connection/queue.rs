@@ -48,6 +48,8 @@ pub(super) struct Ring {
     marks: Vec<u8>,
     /// How many marks are other than [`Mark::Live`].
     marked: usize,
+    /// How many are [`Mark::Void`].
+    voids: usize,
 }
 
 impl Ring {
@@ -79,6 +81,8 @@ impl Ring {
         let old = std::mem::replace(&mut self.marks[index], mark as u8);
         self.marked += usize::from(old == 0);
         self.marked -= usize::from(mark == Mark::Live);
+        self.voids += usize::from(mark == Mark::Void);
+        self.voids -= usize::from(old == Mark::Void as u8);
     }
 
     /// Gives a place up, unless no handle lives there any more.
@@ -97,9 +101,15 @@ impl Ring {
     pub(super) fn clear(&mut self, place: u64) {
         if self.marked > 0 {
             let index = self.index(place);
-            self.marked -= usize::from(self.marks[index] != 0);
-            self.marks[index] = 0;
+            let old = std::mem::take(&mut self.marks[index]);
+            self.marked -= usize::from(old != 0);
+            self.voids -= usize::from(old == Mark::Void as u8);
         }
+    }
+
+    /// To how many places no bytes will come.
+    pub(super) fn voids(&self) -> u64 {
+        self.voids as u64
     }
 
     /// How many places are marked.
