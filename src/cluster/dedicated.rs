@@ -161,8 +161,8 @@ impl Cluster {
         Subscriber::open(config)
     }
 
-    /// Watches keys, all of one slot, and waits for the server's word. The transaction of the [`Watch`] goes to the node that was
-    /// watches, and nowhere else: if the slot has moved meanwhile, it is an error, and nothing has run.
+    /// Watches keys, all of one slot, and waits for the server's word. The transaction of the [`Watch`] goes to the node where
+    /// it watches, and nowhere else: if the slot has moved meanwhile, it is an error, and nothing has run.
     ///
     /// The watch is on a connection of its own to that node; there can be one at a time for each node. A key that has gone ahead of its
     /// slot is watched where it is. What is read on the cluster after this returns is read under the watch.

@@ -40,7 +40,8 @@ const SUBSCRIBES: Effect = Effect::Refused(
     "these do not answer each command once: use a pubsub::Subscriber, or in RESP3 Connection::subscribe and its like",
 );
 const TRANSACTS: Effect = Effect::Refused("MULTI, EXEC and DISCARD are sent by Connection::transaction");
-const WATCHES: Effect = Effect::Refused("WATCH and UNWATCH are sent by Connection::watch and Connection::transact");
+const WATCHES: Effect =
+    Effect::Refused("WATCH and UNWATCH are sent by Connection::watch and Connection::transact, or those of a Cluster");
 const REPLICATES: Effect = Effect::Refused("replication is not a dialogue of commands and replies");
 
 /// What the command does whose arguments these are, its name first, subcommand second.
