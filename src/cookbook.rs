@@ -33,6 +33,7 @@
 //! - [A page cache](#a-page-cache)
 //! - [Sentinel](#sentinel)
 //! - [Clusters](#clusters)
+//! - [A cluster for many threads](#a-cluster-for-many-threads)
 //! - [Functions over any executor](#functions-over-any-executor)
 //! - [Testing one's own code](#testing-ones-own-code)
 //!
@@ -1138,6 +1139,81 @@
 //! }
 //! # main().unwrap() }
 //! ```
+//!
+//! # A cluster for many threads
+//!
+//! A [`SharedCluster`](crate::SharedCluster) is for what each thread does at once. What takes a connection for a while, or goes
+//! through everything, is done on a [`Cluster`](crate::cluster::Cluster) beside it, opened from the same configuration by the
+//! thread that needs it: `scan`, `batch`, `watch` and `transact`, BLPOP, subscriptions.
+//!
+//! ```
+//! # #[cfg(all(unix, feature = "testing"))] {
+//! use std::thread;
+//! use std::time::Duration;
+//!
+//! use redefer::cluster::{Cluster, ClusterConfig};
+//! use redefer::commands::ScanOptions;
+//! use redefer::prelude::*;
+//! use redefer::pubsub::Event;
+//! use redefer::{Config, Error, Reconnect, SharedCluster};
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let nodes = redefer::testing::Cluster::builder().replicas(0).password("secret").start()?;
+//!     let urls = nodes.urls();
+//!
+//!     // User, password, timeouts and TLS of the first one are those for all nodes.
+//!     let first = Config::from_url(&urls[0])?.password("secret").timeout(Duration::from_secs(5));
+//!     let config = ClusterConfig::new(first)?
+//!         .seed(urls[1].as_str())?
+//!         // Behind NAT, this says where a node is that announces itself as `host`. Here nothing is in between.
+//!         .resolve_with(|host, port| (host.to_owned(), port));
+//!
+//!     let shared = SharedCluster::open(config.clone())?;
+//!     thread::scope(|scope| {
+//!         for n in 0..8 {
+//!             let shared = &shared;
+//!             scope.spawn(move || {
+//!                 // One slot, by the tag: what is outside of the braces does not count.
+//!                 let tx = shared.transaction();
+//!                 tx.set(format!("{{user:{n}}}:name"), n);
+//!                 tx.incr(format!("{{user:{n}}}:visits"));
+//!                 tx.commit().wait().expect("the cluster is up")
+//!             });
+//!         }
+//!     });
+//!     let visits: Vec<i64> = shared.mget(["{user:3}:visits", "{user:5}:visits"]).wait()?;
+//!     assert_eq!(visits, [1, 1]);
+//!     assert_eq!(shared.dbsize().wait()?, 16);
+//!
+//!     // Keys of several slots, in a command that cannot be divided: nothing was sent.
+//!     let refused = shared.rename("{user:3}:name", "{user:5}:name").wait();
+//!     assert_eq!(refused.unwrap_err().code(), Some("CROSSSLOT"));
+//!
+//!     // For what a SharedCluster does not have.
+//!     let cluster = Cluster::open(config)?;
+//!     let names = cluster.scan_with(ScanOptions::new().match_("*:name")).collect::<redefer::Result<Vec<String>>>()?;
+//!     assert_eq!(names.len(), 8);
+//!     let batch = cluster.batch();
+//!     for name in &names {
+//!         batch.expire(name, Duration::from_secs(3600));
+//!     }
+//!     batch.finish()?;
+//!
+//!     // A shard channel is read where its slot is, and written from anywhere.
+//!     let news = cluster.shard_subscriber("news", Reconnect::backoff())?;
+//!     news.ssubscribe("news").wait()?;
+//!     assert_eq!(shared.spublish("news", "hello").wait()?, 1);
+//!     let Some(Event::Message(message)) = news.next_timeout(Duration::from_secs(10))? else {
+//!         return Err(Error::custom("no message"));
+//!     };
+//!     assert_eq!(message.payload_as::<String>()?, "hello");
+//!     Ok(())
+//! }
+//! # main().unwrap() }
+//! ```
+//!
+//! A plain [`Connection`](crate::Connection) or [`Shared`](crate::Shared) to a node of a cluster can be opened too. It follows
+//! nothing: a command for a slot of another node is an error of the code MOVED.
 //!
 //! # Functions over any executor
 //!
