@@ -56,6 +56,7 @@ pub struct Batch<'c> {
 
 impl Connection {
     /// Begins a batch of pipelined commands. Never blocks; nothing is sent yet.
+    #[doc(alias("pipe", "pipeline"))]
     pub fn batch(&self) -> Batch<'_> {
         Batch { conn: self, id: self.open_batch(), untold: Cell::new(false) }
     }

@@ -36,6 +36,7 @@
 //! - [A cluster for many threads](#a-cluster-for-many-threads)
 //! - [Functions over any executor](#functions-over-any-executor)
 //! - [Testing one's own code](#testing-ones-own-code)
+//! - [Coming from the `redis` crate](#coming-from-the-redis-crate)
 //!
 //! # Connecting with options
 //!
@@ -1297,6 +1298,64 @@
 //!     Ok(())
 //! }
 //! # users_are_numbered_from_one().unwrap() }
+//! ```
+//!
+//! # Coming from the `redis` crate
+//!
+//! Methods have the names of the commands, without underscores inside (`setex`, `getdel`, `expireat`), and their arguments come in
+//! the order of the protocol. A time is a [`Duration`](std::time::Duration). Options are one more argument of a method that ends
+//! in `_with`. A connection is used by `&`, and each call ends in `wait`.
+//!
+//! | there | here |
+//! | --- | --- |
+//! | `Client::open(url)?.get_connection()?` | [`Connection::open(url)?`](crate::Connection::open); what a client keeps is a [`Config`], which can be cloned |
+//! | `MultiplexedConnection`, `ConnectionManager` | [`Shared`](crate::Shared), with [`Config::reconnect`](crate::Config::reconnect) |
+//! | `ClusterClient`, `ClusterConnection` | [`ClusterConfig`](crate::cluster::ClusterConfig), and [`Cluster`](crate::Cluster) or [`SharedCluster`](crate::SharedCluster) |
+//! | `set_read_timeout`, `response_timeout` | [`Config::timeout`](crate::Config::timeout), or `wait_timeout` of one handle |
+//! | `let _: () = con.set(k, v)?` | `conn.set(k, v).wait()?` |
+//! | `con.get::<_, Option<String>>(k)?` | `conn.get::<Option<String>>(k).wait()?` |
+//! | `set_ex(k, v, 60)`, `expire(k, 60)` | `setex(k, Duration::from_secs(60), v)`, `expire(k, Duration::from_secs(60))` |
+//! | `set_options(k, v, options)` | `set_with(k, v, SetOptions::new().nx().expiry(time))`, of which nil is `None` |
+//! | `hset_multiple(k, &pairs)`, `zadd_multiple(k, &pairs)` | `hset(k, pairs)`, `zadd(k, pairs)`, which take one pair or many |
+//! | `zadd(k, member, score)`, `zrangebyscore(k, 0, 10)` | `zadd(k, (score, member))`, `zrangebyscore(k, (0, 10))` |
+//! | `key_type(k)` | `type_(k)` |
+//! | `scan_match(pattern)` | `scan_with(ScanOptions::new().match_(pattern))` |
+//! | `cmd("X").arg(a).arg(b).query(&mut con)?` | `conn.command("X", (a, b)).wait()?` |
+//! | `pipe()` and a list of replies | the handles themselves: [Pipelines](#pipelines); without the replies [Batches](#batches) |
+//! | `pipe().atomic()`, `transaction(&mut con, keys, …)` | [`transaction`](crate::Connection::transaction), [`transact`](crate::Connection::transact) |
+//! | `Script::new(s).key(k).arg(a).invoke(&mut con)?` | `Script::new(s).run(conn, k, a).wait()?` |
+//! | `con.as_pubsub()` | [`into_subscriber`](crate::Connection::into_subscriber), or [`Subscriber::open`](crate::Subscriber::open) |
+//! | `ToRedisArgs`, `FromRedisValue` | [`ToArg`] or [`ToArgs`](crate::ToArgs), [`FromReply`] |
+//! | `RedisError`, `err.kind()`, `err.code()` | [`Error`](crate::Error), an enum to be matched, and [`code`](crate::Error::code) |
+//!
+//! Not the same: nil is only taken by an `Option`, and `Error::Nil` for anything else.
+//!
+//! ```
+//! # #[cfg(feature = "testing")] {
+//! use std::time::Duration;
+//!
+//! use redefer::commands::{ScanOptions, SetOptions};
+//! use redefer::prelude::*;
+//!
+//! fn main() -> redefer::Result<()> {
+//!     let server = redefer::testing::Server::start()?;
+//!     let conn = Connection::open(server.url())?;
+//!     let minute = Duration::from_secs(60);
+//!
+//!     conn.setex("a", minute, 1).wait()?;
+//!     assert!(conn.expire("a", minute).wait()?);
+//!     assert_eq!(conn.set_with("a", 2, SetOptions::new().nx().expiry(minute)).wait()?, None);
+//!     conn.hset("hash", [("x", 1), ("y", 2)]).wait()?;
+//!     conn.zadd("scores", (7, "Ada")).wait()?;
+//!     assert_eq!(conn.zrangebyscore::<String>("scores", (0, 10)).wait::<Vec<_>>()?, ["Ada"]);
+//!     assert_eq!(conn.type_("scores").wait()?, "zset");
+//!     let hashes = conn.scan_with::<String>(ScanOptions::new().match_("h*")).collect::<redefer::Result<Vec<_>>>()?;
+//!     assert_eq!(hashes, ["hash"]);
+//!     assert_eq!(conn.command::<String>("GETRANGE", ("a", 0, -1)).wait()?, "1");
+//!     assert!(matches!(conn.get::<String>("nobody").wait(), Err(redefer::Error::Nil)));
+//!     Ok(())
+//! }
+//! # main().unwrap() }
 //! ```
 //!
 //! [`BlockingStreamCommands`]: crate::commands::BlockingStreamCommands

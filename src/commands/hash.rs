@@ -294,6 +294,7 @@ pub trait HashCommands: Execute {
     /// Several pairs since 4.0.
     ///
     /// [HSET](https://redis.io/docs/latest/commands/hset/)
+    #[doc(alias = "hset_multiple")]
     #[inline(always)]
     fn hset(self, key: impl ToArg, pairs: impl ToPairs) -> Self::Reply<i64> {
         self.execute(cmd("HSET").key(key).args(pairs))

@@ -333,6 +333,7 @@ pub trait KeyCommands: Execute {
     /// there is no such key.
     ///
     /// [TYPE](https://redis.io/docs/latest/commands/type/)
+    #[doc(alias = "key_type")]
     fn type_(self, key: impl ToArg) -> Self::Reply<String> {
         self.execute(cmd("TYPE").key(key))
     }

@@ -28,6 +28,7 @@ impl ScanOptions {
 
     /// Only keys, fields or members that match a pattern: `*`, `?`, `[a-z]` (MATCH). Pages may be small or empty then,
     /// since the server looks for matches among so many as it would have sent.
+    #[doc(alias("pattern", "scan_match"))]
     pub fn match_(mut self, pattern: impl ToArg) -> Self {
         self.pattern = Some(owned(pattern));
         self

@@ -49,6 +49,7 @@ pub trait SortedSetCommands: Execute {
     /// how many were added.
     ///
     /// [ZADD](https://redis.io/docs/latest/commands/zadd/)
+    #[doc(alias = "zadd_multiple")]
     #[inline]
     fn zadd(self, key: impl ToArg, pairs: impl ToPairs) -> Self::Reply<i64> {
         self.execute(cmd("ZADD").key(key).args(pairs))

@@ -254,6 +254,7 @@ pub trait StringCommands: Execute {
     /// ```
     ///
     /// [SET](https://redis.io/docs/latest/commands/set/)
+    #[doc(alias = "set_options")]
     #[inline]
     fn set_with(self, key: impl ToArg, value: impl ToArg, options: SetOptions) -> Self::Reply<Option<()>> {
         self.execute(cmd("SET").key(key).arg(value).options(options))

@@ -329,6 +329,7 @@ impl Config {
     ///
     /// A blocking command's own time is added. `None` waits for ever. [`Duration::ZERO`] does not: less than 1 ms is
     /// taken as 1 ms, and more than a hundred years as a hundred years. Defaults to 30 s.
+    #[doc(alias("response_timeout", "read_timeout"))]
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into().map(|timeout| timeout.clamp(SHORTEST, LONGEST));

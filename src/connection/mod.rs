@@ -141,6 +141,7 @@ use crate::values::{FromReply, Value};
 /// side, reads to the end of file for at most as long again, and closes. So commands whose handles were detached reach the
 /// server, and their errors are lost: call [`sync`](Connection::sync) first to see them. While the thread is panicking,
 /// drop does no I/O; blocking commands without end are not waited for.
+#[doc(alias = "Client")]
 pub struct Connection {
     engine: RefCell<Engine>,
     /// Guards that were dropped while the engine was in use further up the stack.

@@ -134,6 +134,7 @@ use crate::values::{FromReply, Value};
 /// # Drop
 ///
 /// The last clone closes the connection as the drop of a [`Connection`] does.
+#[doc(alias("MultiplexedConnection", "ConnectionManager"))]
 #[derive(Clone)]
 pub struct Shared {
     table: Arc<Table<Share>>,

@@ -169,6 +169,7 @@ impl SetOptions {
     }
 
     /// When the key expires: a `Duration`, a `SystemTime`, or [`SetExpiry::KeepTtl`].
+    #[doc(alias("with_expiration", "ex", "px"))]
     pub fn expiry(mut self, expiry: impl Into<SetExpiry>) -> Self {
         self.expiry = Some(expiry.into());
         self
