@@ -106,6 +106,9 @@ impl Reconnect {
 
     /// The longest delay before any attempt, and how long a connection rests after the last one. More than a hundred years is
     /// taken as a hundred years.
+    ///
+    /// A wait ends with its own time, also in the middle of a delay, and then tells what the last attempt has met with, although the
+    /// server may be there again by now. So take a delay well below [`Config::timeout`](super::Config::timeout) where that is short.
     #[must_use]
     pub fn max_delay(mut self, delay: Duration) -> Self {
         self.max_delay = delay.min(LONGEST);
