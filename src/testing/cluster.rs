@@ -135,7 +135,8 @@ impl ClusterBuilder {
         self
     }
 
-    /// Each node asks for this password (`requirepass`), and gives it to the others.
+    /// Each node asks for this password (`requirepass`), and gives it to the others. It is not in [`Cluster::urls`]: give it to
+    /// the [`Config`](crate::Config) of the client.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
