@@ -28,7 +28,9 @@ pub(super) fn parse(url: &str) -> Result<Config> {
         return Err(invalid("a `#` in the URL: it must be written `%23`, and a fragment has no meaning here"));
     }
     let Some((scheme, rest)) = url.split_once("://") else {
-        return Err(invalid("the URL must begin with `redis://`, `redis+unix://` or the like"));
+        return Err(invalid(
+            "the URL must begin with `redis://`, as `redis://localhost:6379` does, or `redis+unix://` or the like",
+        ));
     };
     let (unix, tls) = match scheme.to_ascii_lowercase().as_str() {
         "redis" | "valkey" => (false, false),
