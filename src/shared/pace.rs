@@ -15,9 +15,10 @@ const FEW: usize = 10;
 #[cfg(all(loom, test))]
 const FEW: usize = 1;
 
-/// A yield that takes longer than this was a loss: hundreds of threads have their turns in less, and what else there is to run
-/// keeps a processor for longer.
+/// A yield that takes longer than this, and a little for each thread that waits, was a loss: the threads have their turns in less,
+/// and what else there is to run keeps a processor for longer.
 const LONG: Duration = Duration::from_millis(1);
+const LONG_EACH: Duration = Duration::from_micros(8);
 
 /// One yield of so many is timed.
 const TIMED: u32 = 8;
@@ -66,9 +67,9 @@ impl Pace {
         timed.then_some(Timed(self.losses))
     }
 
-    /// Notes how long a yield took.
-    pub(super) fn yielded(&mut self, timed: Timed, took: Duration) {
-        if took <= LONG {
+    /// Notes how long a yield took, with so many waiting.
+    pub(super) fn yielded(&mut self, timed: Timed, took: Duration, waiting: usize) {
+        if took <= LONG + LONG_EACH * waiting as u32 {
             self.pause = (self.pause / 2).max(PAUSE);
         } else if timed.0 == self.losses {
             // Those who yielded at the same time lose by the same thing, and count once.
@@ -97,7 +98,7 @@ mod tests {
 
     fn yielded(pace: &mut Pace, took: Duration) {
         let timed = timed(pace);
-        pace.yielded(timed, took);
+        pace.yielded(timed, took, 100);
     }
 
     #[test]
@@ -131,7 +132,7 @@ mod tests {
         let mut pace = Pace::new();
         let together = [(); 5].map(|()| timed(&mut pace));
         for timed in together {
-            pace.yielded(timed, LOSS);
+            pace.yielded(timed, LOSS, 100);
             assert!(pause(&mut pace) <= 64);
         }
         yielded(&mut pace, LOSS);

@@ -381,7 +381,8 @@ impl<W: Wire> Visit<'_, W> {
     fn wait_on(&mut self, want: Want, deadline: &mut Deadline) -> Result<W::Reply> {
         let state = self.state();
         let waiting = state.waiting;
-        let mut yields = if state.pace.yields(waiting) { YIELDS } else { 0 };
+        let crowded = state.pace.yields(waiting);
+        let mut yields = if crowded { YIELDS } else { 0 };
         loop {
             if self.state().wire.has_aside() {
                 self.step_aside();
@@ -413,7 +414,8 @@ impl<W: Wire> Visit<'_, W> {
                     self.give_way();
                     continue;
                 }
-                if let Some(outing) = state.wire.leave_to_send() {
+                // In a crowd one write is for so many that to come for the lock twice costs more than it keeps others from.
+                if !crowded && let Some(outing) = state.wire.leave_to_send() {
                     self.run(Errand::Send, outing, deadline)?;
                     continue;
                 }
@@ -450,7 +452,7 @@ impl<W: Wire> Visit<'_, W> {
         let took = give_way(timed.is_some());
         let state = self.state();
         if let (Some(timed), Some(took)) = (timed, took) {
-            state.pace.yielded(timed, took);
+            state.pace.yielded(timed, took, state.waiting);
         }
     }
 
