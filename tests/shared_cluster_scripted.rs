@@ -11,7 +11,7 @@ use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redefer::cluster::{SharedCluster, slot_of};
+use redefer::cluster::{ClusterConfig, SharedCluster, slot_of};
 use redefer::prelude::*;
 use redefer::{Config, Credentials, Result, Sent, WaitError};
 use support::nodes::*;
@@ -554,5 +554,57 @@ fn credentials_are_refused_to_wait_for_the_connection_that_they_are_for() {
         let heard = told.recv().unwrap();
         assert!(matches!(heard, Err(Error::Refused(_))), "{heard:?}");
         cluster.sync().unwrap();
+    });
+}
+
+#[test]
+fn a_function_that_says_where_a_node_is_keeps_only_whom_it_is_asked_for() {
+    let [a, b] = two();
+    let (second, own) = (b.port, Arc::new(OnceLock::<SharedCluster>::new()));
+    let (asked, is_asked) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let (theirs, may_go_on) = (own.clone(), Mutex::new(may_go_on));
+    let config = ClusterConfig::new(config(&a).timeout(NEVER)).unwrap().resolve_with(move |host, port| {
+        if port == second
+            && let Some(cluster) = theirs.get()
+        {
+            let _ = asked.send(cluster.get::<String>("foo").wait());
+            let _ = may_go_on.lock().unwrap().recv();
+        }
+        (host.to_owned(), port)
+    });
+    within(LIMIT, move || {
+        let cluster = own.get_or_init(|| SharedCluster::open(config).unwrap());
+        assert_eq!(cluster.get::<String>("bar").wait().unwrap(), "bar");
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| cluster.get::<String>("foo").wait().unwrap());
+            let heard = is_asked.recv().unwrap();
+            assert!(matches!(heard, Err(Error::Refused(_))), "{heard:?}");
+            assert_eq!(cluster.get::<String>("bar").wait().unwrap(), "bar");
+            drop(go_on);
+            assert_eq!(waits.join().unwrap(), "foo");
+        });
+        cluster.sync().unwrap();
+    });
+}
+
+#[test]
+fn what_debug_is_written_to_may_use_the_cluster() {
+    struct Sink<'a>(&'a SharedCluster, String);
+
+    impl std::fmt::Write for Sink<'_> {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            self.1.push_str(&self.0.get::<String>("foo").wait().unwrap());
+            self.1.push_str(text);
+            Ok(())
+        }
+    }
+
+    let [a, _b] = two();
+    within(LIMIT, move || {
+        let cluster = shared(config(&a));
+        let mut sink = Sink(&cluster, String::new());
+        std::fmt::write(&mut sink, format_args!("{cluster:?}")).unwrap();
+        assert!(sink.1.starts_with("foo") && sink.1.contains("SharedCluster"), "{}", sink.1);
     });
 }

@@ -50,6 +50,30 @@ pub(super) struct Resolve(Arc<Mapping>);
 
 type Mapping = dyn Fn(&str, u16) -> (String, u16) + Send + Sync;
 
+/// How a node is connected to. The function that is asked where it is reached is its author's, and may take its time: nobody asks
+/// it who holds the books.
+pub(super) struct Way {
+    pub(super) config: Config,
+    resolve: Option<(Resolve, Address)>,
+}
+
+impl Way {
+    /// To a place that needs no asking.
+    pub(super) fn known(config: Config) -> Self {
+        Way { config, resolve: None }
+    }
+
+    /// Asks where that is.
+    pub(super) fn config(&self) -> Config {
+        let mut config = self.config.clone();
+        if let Some((Resolve(resolve), address)) = &self.resolve {
+            let (host, port) = resolve(&address.host, address.port);
+            config.endpoint = Endpoint::Tcp { host, port };
+        }
+        config
+    }
+}
+
 impl fmt::Debug for Resolve {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Resolve")
@@ -94,7 +118,8 @@ impl ClusterConfig {
     /// Asks a function where nodes are reached, for clients that see other addresses than nodes do, as behind NAT or a port
     /// forwarding: it is given the host and the port that a node is announced under, and returns those to connect to.
     ///
-    /// It is called each time before a node is connected to, by the thread that does so, and must not use the cluster. It is not
+    /// It is called each time before a node is connected to, by the thread that does so, and must not use the cluster. Threads that
+    /// [share](super::SharedCluster) it are not kept by how long that takes, unless they need the same connection. It is not
     /// asked for the addresses that the cluster was opened with. With TLS the certificate is checked for the host that it
     /// returns, if no [server name](crate::TlsConfig) is configured.
     ///
@@ -114,13 +139,15 @@ impl ClusterConfig {
         self
     }
 
+    /// How the node at an address is connected to, with the rest of this configuration.
+    pub(super) fn way_to(&self, address: &Address, mut config: Config) -> Way {
+        config.endpoint = Endpoint::Tcp { host: address.host.clone(), port: address.port };
+        Way { config, resolve: self.resolve.clone().map(|resolve| (resolve, address.clone())) }
+    }
+
     /// Where the node at an address is connected to.
     pub(super) fn endpoint(&self, address: &Address) -> Endpoint {
-        let (host, port) = match &self.resolve {
-            Some(Resolve(resolve)) => resolve(&address.host, address.port),
-            None => (address.host.clone(), address.port),
-        };
-        Endpoint::Tcp { host, port }
+        self.way_to(address, self.base.clone()).config().endpoint
     }
 
     /// How many times one command follows MOVED and ASK before it fails with that error; 16, if this is not called.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::batch::Record;
-use super::config::{ClusterConfig, ReadFrom};
+use super::config::{ClusterConfig, ReadFrom, Way};
 use super::kinds::Known;
 use super::node::{Entry, ITSELF, Node, flag};
 use super::redirect::Address;
@@ -100,7 +100,7 @@ pub(super) enum Reach {
 /// A connection to a node that is to be made.
 pub(super) struct Dial {
     pub(super) n: u16,
-    config: Config,
+    way: Way,
     first: Option<Vec<u8>>,
     /// How long it is given, if that is not all of the time there is.
     cut_short: Option<Duration>,
@@ -111,7 +111,7 @@ pub(super) struct Dial {
 impl Dial {
     /// Blocks.
     pub(super) fn make(&self) -> Result<Connection> {
-        Connection::open_node(self.config.clone(), self.first.as_slice())
+        Connection::open_node(self.way.config(), self.first.as_slice())
     }
 }
 
@@ -236,14 +236,19 @@ impl Core {
         Some(index)
     }
 
-    pub(super) fn node_config(&self, address: &Address) -> Config {
+    /// How to connect to the node at an address.
+    pub(super) fn way_to(&self, address: &Address) -> Way {
         let mut config = self.config.base.clone();
-        config.endpoint = self.config.endpoint(address);
         // The cluster counts for itself.
         config.max_outstanding = usize::MAX;
         // A wait is not to take much longer than it may because of this.
         config.connect_timeout = config.connect_timeout.min(config.timeout.unwrap_or(Duration::MAX));
-        config
+        self.config.way_to(address, config)
+    }
+
+    /// The same, where nobody else waits for the books.
+    pub(super) fn node_config(&self, address: &Address) -> Config {
+        self.way_to(address).config()
     }
 
     /// Makes sure that there is a connection to a node, or that a thread will make one.
@@ -277,14 +282,15 @@ impl Core {
     /// How to connect to a node in this time.
     pub(super) fn dial(&mut self, n: u16, time: Option<Duration>) -> Dial {
         let node = &self.nodes[usize::from(n)];
-        let mut config = self.node_config(&node.address);
-        let whole = config.connect_timeout;
-        config.connect_timeout = time.map_or(whole, |time| time.max(LEAST).min(whole));
-        let cut_short = (config.connect_timeout < whole).then_some(config.connect_timeout);
+        let mut way = self.way_to(&node.address);
+        let whole = way.config.connect_timeout;
+        let given = time.map_or(whole, |time| time.max(LEAST).min(whole));
+        way.config.connect_timeout = given;
+        let cut_short = (given < whole).then_some(given);
         let first = (self.config.read_from != ReadFrom::Primary).then(|| b"*1\r\n$8\r\nREADONLY\r\n".to_vec());
         let claim = Arc::new(());
         self.nodes[usize::from(n)].dial = Arc::downgrade(&claim);
-        Dial { n, config, first, cut_short, _claim: claim }
+        Dial { n, way, first, cut_short, _claim: claim }
     }
 
     /// Takes a connection that was made, or notes why there is none.

@@ -247,9 +247,9 @@ impl Core {
         }
     }
 
-    fn describe(&self, out: &mut fmt::DebugStruct<'_, '_>) {
-        let nodes: Vec<String> = self.nodes.iter().map(|node| node.address.to_string()).collect();
-        out.field("nodes", &nodes).field("outstanding", &self.count_outstanding());
+    /// What Debug shows of a cluster: its nodes, and how many commands are outstanding.
+    fn summary(&self) -> (Vec<String>, usize) {
+        (self.nodes.iter().map(|node| node.address.to_string()).collect(), self.count_outstanding())
     }
 
     /// What the drop of a cluster does.
@@ -271,7 +271,8 @@ impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Cluster");
         if let Ok(core) = self.core.try_borrow() {
-            core.describe(&mut out);
+            let (nodes, outstanding) = core.summary();
+            out.field("nodes", &nodes).field("outstanding", &outstanding);
         }
         out.finish_non_exhaustive()
     }

@@ -7,12 +7,13 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use super::config::Way;
 use super::core::{Core, LEAST, NOWHERE};
 use super::events;
 use super::redirect::Address;
 use super::slot::SLOTS;
 use crate::commands::{ClusterEndpoint, ClusterShard, ClusterSlots};
-use crate::connection::{Config, Connection, Endpoint};
+use crate::connection::{Connection, Endpoint};
 use crate::error::{Error, Result, WaitError};
 use crate::reply::Reply;
 use crate::values::FromReply;
@@ -94,21 +95,21 @@ impl Core {
     }
 
     /// Those to be asked, those first that are likely to answer.
-    fn candidates(&mut self) -> Vec<(Address, Config)> {
+    fn candidates(&mut self) -> Vec<(Address, Way)> {
         let mut members = self.members();
         fastrand::shuffle(&mut members);
         members.sort_by_key(|n| {
             let node = &self.nodes[usize::from(*n)];
             (node.silent, node.not_before.is_some(), node.conn.is_none())
         });
-        let mut seeds: Vec<(Address, Config)> = self
+        let mut seeds: Vec<(Address, Way)> = self
             .config
             .seeds
             .iter()
             .map(|seed| {
                 let mut config = self.config.base.clone();
                 config.endpoint = seed.endpoint.clone();
-                (Address::of_endpoint(&config.endpoint), config)
+                (Address::of_endpoint(&config.endpoint), Way::known(config))
             })
             .collect();
         if !members.is_empty() {
@@ -120,7 +121,7 @@ impl Core {
         loop {
             let member = members.next().map(|n| {
                 let address = &self.nodes[usize::from(n)].address;
-                (address.clone(), self.node_config(address))
+                (address.clone(), self.way_to(address))
             });
             let before = all.len();
             all.extend(member.into_iter().chain(seeds.next()));
@@ -170,7 +171,7 @@ impl Core {
 pub(super) struct Look {
     /// The connection that was of use the last time.
     control: Option<(Address, Connection)>,
-    candidates: Vec<(Address, Config)>,
+    candidates: Vec<(Address, Way)>,
     /// How long one node may take to answer, and all of them.
     patience: Duration,
     budget: Duration,
@@ -208,13 +209,14 @@ impl Look {
                 Err(error) => first_error = Some(error),
             }
         }
-        for (address, config) in self.candidates.drain(..) {
+        for (address, way) in self.candidates.drain(..) {
             let now = Instant::now();
             let patience = self.patience.min(until.saturating_duration_since(now));
             if patience.is_zero() {
                 break;
             }
             // What is known by name is asked on the same connection later.
+            let config = way.config();
             let config =
                 config.connect_timeout(patience).timeout(self.usual).reconnect(crate::connection::Reconnect::never());
             match Connection::open(config).and_then(|conn| learn_from(address, conn, now + patience)) {

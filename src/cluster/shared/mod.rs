@@ -165,13 +165,13 @@ impl SharedCluster {
     pub fn connection_to(&self, key: impl ToArg) -> Result<Connection> {
         let slot = slot_of(&bytes_of(&key)?);
         self.freshen();
-        let config = {
+        let (way, most) = {
             let mut visit = self.table.visit();
             let core = visit.wire().core();
             let address = core.owner(slot)?;
-            core.node_config(&address).max_outstanding(core.config.base.max_outstanding)
+            (core.way_to(&address), core.config.base.max_outstanding)
         };
-        Connection::open(config)
+        Connection::open(way.config().max_outstanding(most))
     }
 
     // For the handles.
@@ -294,10 +294,11 @@ impl TryFrom<Cluster> for SharedCluster {
 
 impl fmt::Debug for SharedCluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut visit = self.table.visit();
-        let core = visit.wire().core();
-        let mut out = f.debug_struct("SharedCluster");
-        core.describe(&mut out);
-        out.finish_non_exhaustive()
+        // What it is written to is not this crate's own, and may be waiting for another thread.
+        let (nodes, outstanding) = self.table.visit().wire().core().summary();
+        f.debug_struct("SharedCluster")
+            .field("nodes", &nodes)
+            .field("outstanding", &outstanding)
+            .finish_non_exhaustive()
     }
 }
