@@ -608,3 +608,29 @@ fn what_debug_is_written_to_may_use_the_cluster() {
         assert!(sink.1.starts_with("foo") && sink.1.contains("SharedCluster"), "{}", sink.1);
     });
 }
+
+#[test]
+fn a_primary_that_nothing_was_sent_to_and_is_none_any_more_is_not_asked_with_all() -> Result<()> {
+    let [a, b, c] = nodes();
+    let (before, after) = (owners(&[&a, &b]), owners(&[&a, &c]));
+    for node in [&a, &b, &c] {
+        *node.slots.lock().unwrap() = before.clone();
+    }
+    for (node, keys) in [(&a, 1), (&b, 100), (&c, 2)] {
+        node.does(move |_| say(&format!(":{keys}")));
+    }
+    let cluster = shared(config(&a));
+    let start = Instant::now();
+    for node in [&a, &b, &c] {
+        *node.slots.lock().unwrap() = after.clone();
+    }
+    // The topology is not asked for sooner than this.
+    while start.elapsed() < Duration::from_millis(60) {
+        assert_eq!(cluster.get::<i64>("bar").wait()?, 1);
+    }
+    // It would answer for keys that it had.
+    assert_eq!(cluster.dbsize().wait()?, 3);
+    assert_eq!(cluster.dbsize().wait()?, 3);
+    assert!(b.log().is_empty());
+    Ok(())
+}

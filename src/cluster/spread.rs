@@ -194,8 +194,16 @@ impl Core {
 
     /// What is known is not to be relied on if there are primaries that nothing has been sent to.
     pub(super) fn doubt_strangers(&mut self) {
-        let primaries = self.primaries().to_vec();
-        self.stale |= primaries.iter().any(|n| self.nodes[usize::from(*n)].conn.is_none());
+        self.stale |= self.has_strangers();
+    }
+
+    /// Whether there are primaries that nothing has been sent to.
+    pub(super) fn has_strangers(&mut self) -> bool {
+        let count = self.primaries().len();
+        (0..count).any(|at| {
+            let n = self.primaries()[at];
+            self.nodes[usize::from(n)].conn.is_none()
+        })
     }
 
     /// A slot of a primary. What goes there as a command of that slot goes to whoever has it, should the primary fail.

@@ -184,10 +184,10 @@ impl Books {
         nodes(&mut self.core).into_iter().find(|n| self.lacks_room(*n).is_some())
     }
 
-    /// Whether a command can be issued without another thought.
+    /// Whether a command can be issued without another thought, also one that goes to all nodes.
     #[inline]
     pub(super) fn is_at_ease(&mut self) -> bool {
-        !self.core.stale && self.is_roomy()
+        !self.core.stale && self.is_roomy() && !self.core.has_strangers()
     }
 
     // Handles.
