@@ -30,7 +30,7 @@ impl Home {
     /// What one node says, and who else can be asked from now on.
     fn ask(&self, config: Config, asked: &Address) -> Result<Endpoint> {
         let time = config.connect_timeout;
-        let conn = Connection::open(config)?;
+        let mut conn = Connection::open(config)?;
         let slots = conn.command::<Vec<ClusterSlots>>("CLUSTER SLOTS", ());
         let slots = slots.wait_timeout(time).map_err(|error| match error {
             WaitError::Failed(error) => error,
@@ -38,7 +38,12 @@ impl Home {
                 reply.detach();
                 Error::Timeout
             }
-        })?;
+        });
+        if slots.is_err() {
+            // Or its end would be waited for.
+            conn.break_off(Error::Timeout);
+        }
+        let slots = slots?;
         let mut told: Vec<Address> = Vec::new();
         for range in &slots {
             let all = [&range.primary].into_iter().chain(&range.replicas);

@@ -162,6 +162,7 @@ impl Core {
             {
                 // It may not answer, and nothing is to be had from it.
                 conn.break_off(Error::Refused("the node is no member of the cluster any more"));
+                self.aside.extend(conn.take_aside());
             }
         }
     }

@@ -70,7 +70,8 @@ use crate::shared::turn::{Table, Visit};
 /// # What is not there
 ///
 /// What one thread does must not be felt by the others: there are no commands that hold a connection (BLPOP, WAIT, XREAD with
-/// BLOCK), and no WATCH. These do not compile, and by name they are [`Error::Refused`]. For them, take a [`Cluster`], or a connection
+/// BLOCK), and no WATCH. These do not compile, and by name they are [`Error::Refused`]. Not there yet are batches, the iterators
+/// over SCAN and its like, values from readers, and subscriptions. For all of them, take a [`Cluster`], or a connection
 /// [to a node](SharedCluster::connection_to).
 ///
 /// # Order
