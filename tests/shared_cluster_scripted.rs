@@ -589,6 +589,28 @@ fn a_function_that_says_where_a_node_is_keeps_only_whom_it_is_asked_for() {
 }
 
 #[test]
+fn whoever_is_asked_while_a_server_is_looked_for_does_not_wait_for_that() {
+    let [a, b] = two();
+    let own = Arc::new(OnceLock::<SharedCluster>::new());
+    let (asked, is_asked) = mpsc::channel();
+    let theirs = own.clone();
+    let config = ClusterConfig::new(config(&a).timeout(NEVER)).unwrap().resolve_with(move |host, port| {
+        if let Some(cluster) = theirs.get() {
+            let _ = asked.send(cluster.dbsize().wait());
+        }
+        (host.to_owned(), port)
+    });
+    within(LIMIT, move || {
+        let cluster = own.get_or_init(|| SharedCluster::open(config).unwrap());
+        [&a, &b].iter().for_each(|node| node.gone.store(true, Ordering::SeqCst));
+        a.end_connections();
+        assert!(cluster.command::<String>("UNHEARD", "of").wait().is_err());
+        let heard = is_asked.recv().unwrap();
+        assert!(matches!(heard, Err(Error::Refused(_))), "{heard:?}");
+    });
+}
+
+#[test]
 fn what_debug_is_written_to_may_use_the_cluster() {
     struct Sink<'a>(&'a SharedCluster, String);
 

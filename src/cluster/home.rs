@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::config::ClusterConfig;
 use super::redirect::Address;
-use super::topology::address;
-use crate::commands::ClusterSlots;
+use super::topology::learn_from;
 use crate::connection::{Config, Connection, Endpoint, Find, Reconnect};
-use crate::error::{Error, Result, WaitError};
+use crate::error::Result;
 
 /// Where a slot is.
 pub(super) struct Home {
@@ -29,28 +28,12 @@ impl Home {
 
     /// What one node says, and who else can be asked from now on.
     fn ask(&self, config: Config, asked: &Address) -> Result<Endpoint> {
-        let time = config.connect_timeout;
-        let mut conn = Connection::open(config)?;
-        let slots = conn.command::<Vec<ClusterSlots>>("CLUSTER SLOTS", ());
-        let slots = slots.wait_timeout(time).map_err(|error| match error {
-            WaitError::Failed(error) => error,
-            WaitError::Timeout(reply) => {
-                reply.detach();
-                Error::Timeout
-            }
-        });
-        if slots.is_err() {
-            // Or its end would be waited for.
-            conn.break_off(Error::Timeout);
-        }
-        let slots = slots?;
-        let mut told: Vec<Address> = Vec::new();
-        for range in &slots {
-            let all = [&range.primary].into_iter().chain(&range.replicas);
-            told.extend(all.filter_map(|node| address(node, asked)));
-        }
-        let home = slots.iter().find(|range| range.slots.contains(&self.slot));
-        let home = home.and_then(|range| address(&range.primary, asked)).ok_or(super::core::NO_OWNER)?;
+        let until = Instant::now() + config.connect_timeout;
+        let (_, ranges) = learn_from(asked.clone(), Connection::open(config)?, until)?;
+        let home = ranges.iter().find(|range| (range.first..=range.last).contains(&self.slot));
+        let home = home.ok_or(super::core::NO_OWNER)?.primary.clone();
+        let mut told: Vec<Address> =
+            ranges.into_iter().flat_map(|range| [range.primary].into_iter().chain(range.replicas)).collect();
         told.sort();
         told.dedup();
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = told;

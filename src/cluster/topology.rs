@@ -187,11 +187,11 @@ pub(super) struct Looked {
 }
 
 /// Who has some slots.
-struct Range {
-    first: u16,
-    last: u16,
-    primary: Address,
-    replicas: Vec<Address>,
+pub(super) struct Range {
+    pub(super) first: u16,
+    pub(super) last: u16,
+    pub(super) primary: Address,
+    pub(super) replicas: Vec<Address>,
 }
 
 impl Look {
@@ -230,7 +230,11 @@ impl Look {
 }
 
 /// Asks a node, and keeps the connection to it if its answer is of use.
-fn learn_from(address: Address, mut conn: Connection, until: Instant) -> Result<((Address, Connection), Vec<Range>)> {
+pub(super) fn learn_from(
+    address: Address,
+    mut conn: Connection,
+    until: Instant,
+) -> Result<((Address, Connection), Vec<Range>)> {
     match ask(&conn, until).and_then(|answer| answer.read(&address)) {
         Ok(topology) => Ok(((address, conn), topology)),
         Err(error) => {
@@ -318,7 +322,7 @@ fn replicas_in(shards: &[ClusterShard], primary: &ClusterEndpoint) -> Vec<Addres
     replicas.filter_map(address).collect()
 }
 
-pub(super) fn address(endpoint: &ClusterEndpoint, asked: &Address) -> Option<Address> {
+fn address(endpoint: &ClusterEndpoint, asked: &Address) -> Option<Address> {
     let host = match endpoint.host.as_deref() {
         // It is to be known by its name and has none; then its address is told as well.
         Some("?") => endpoint.metadata.get("ip").map_or("?", String::as_str),

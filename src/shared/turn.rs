@@ -306,6 +306,18 @@ impl<W: Wire> Table<W> {
     pub(crate) fn visit(&self) -> Visit<'_, W> {
         Visit { table: self, state: Some(lock(&self.state)), wakes: Vec::new(), away: None, waits: false }
     }
+
+    /// Does something that takes time without having waited for anything. Whoever comes back to the table from inside of it may
+    /// not wait for what it is about to bring.
+    pub(crate) fn apart<R>(&self, run: impl FnOnce() -> R) -> R {
+        let mut visit = self.visit();
+        visit.state().aside += 1;
+        visit.away = Some(Errand::Aside);
+        visit.unlock();
+        let done = on_errand(visit.number(), run);
+        visit.returned();
+        done
+    }
 }
 
 impl<W: Wire> Visit<'_, W> {

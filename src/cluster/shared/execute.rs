@@ -60,10 +60,12 @@ impl Core {
 
 /// Whether a command goes to several nodes.
 fn is_for_all(issued: &Issued) -> bool {
+    if !issued.keys.is_empty() {
+        return false;
+    }
     let mut words = encode::arguments(&issued.bytes).map(<[u8]>::to_ascii_uppercase);
     let name = words.next().unwrap_or_default();
-    let mut kind = || kind(&name, words.next().as_deref());
-    issued.keys.is_empty() && matches!(kind(), Some(Kind::Primaries(_) | Kind::Members(_)))
+    matches!(kind(&name, words.next().as_deref()), Some(Kind::Primaries(_) | Kind::Members(_)))
 }
 
 impl SharedCluster {
@@ -147,7 +149,7 @@ impl SharedCluster {
             return answer;
         }
         let look = self.table.visit().wire().core().asker();
-        let looked = look.go();
+        let looked = self.table.apart(|| look.go());
         let control = {
             let mut visit = self.table.visit();
             visit.wire().looked(looked)?;

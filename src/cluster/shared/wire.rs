@@ -257,8 +257,11 @@ impl Wire for Books {
         Ok(())
     }
 
-    fn missing(&mut self, _: Errand) {
-        // What it was to do is for another one.
+    fn missing(&mut self, errand: Errand) {
+        // What it was to do is for another one; after a while, if it was a look that may never come back.
+        if errand == Errand::Aside && self.core.looking.strong_count() == 0 {
+            (self.core.stale, self.core.refreshed) = (true, Some(Instant::now()));
+        }
         self.event();
         self.settle_books();
     }
