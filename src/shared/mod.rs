@@ -1,6 +1,7 @@
 //! One connection for many threads.
 
 mod batch;
+pub(crate) mod handle;
 #[cfg(all(loom, test))]
 mod model;
 mod multi_bulk;
