@@ -80,6 +80,7 @@ mod bulk;
 mod config;
 mod core;
 mod dedicated;
+mod dial;
 mod events;
 mod execute;
 mod home;

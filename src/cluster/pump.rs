@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::core::{At, Core, NO_OWNER, NO_SLOT, NOWHERE, Parked, Reach, TOO_LONG, unsent};
+use super::core::{At, Core, NO_OWNER, NO_SLOT, NOWHERE, Parked, TOO_LONG, unsent};
+use super::dial::Reach;
 use super::node::{Entry, flag};
 use crate::connection::{Effect, Encoded, is_hopeless};
 use crate::error::{Error, Result};

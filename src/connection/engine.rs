@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::Link;
+use super::aside::Aside;
 use super::batches::BatchRecord;
 use super::caching::Caching;
 use super::config::{Config, Endpoint, Protocol, SendWhen};
@@ -19,7 +20,6 @@ use super::lost::{Idempotent, Loss};
 use super::output::Output;
 use super::place::{self, Place};
 use super::queue::{Ring, Store};
-use super::share::Aside;
 use super::stats::Stats;
 use super::stream::Stream;
 use super::subscribe::Subscribing;

@@ -1,5 +1,6 @@
 //! The connection: what it is opened with, and what can be done with it besides issuing commands.
 
+mod aside;
 mod batches;
 mod bulk;
 #[cfg(feature = "cache")]
@@ -50,6 +51,7 @@ pub(crate) mod wire;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
+pub(crate) use aside::Aside;
 pub(crate) use bulk::{Fed, copy_whole};
 #[cfg(feature = "cache")]
 pub use cache_config::{CacheConfig, CacheStats};
@@ -75,7 +77,7 @@ pub(crate) use reconnect::Down;
 pub use reconnect::Reconnect;
 pub(crate) use reconnect::is_hopeless;
 pub(crate) use routed::Arrival;
-pub(crate) use share::{Aside, Back, CHANGES, Look, Outcome, Outing, Share, Want};
+pub(crate) use share::{Back, CHANGES, Look, Outcome, Outing, Share, Want};
 pub use stats::Stats;
 pub(crate) use table::{Change, Effect};
 #[cfg(feature = "tls")]

@@ -11,7 +11,8 @@
 use std::sync;
 use std::time::{Duration, Instant};
 
-use super::super::core::{Dial, Where};
+use super::super::core::Where;
+use super::super::dial::Dial;
 use super::super::topology::{Look, Looked};
 use super::books::{ANYTHING, Books, Brought, FRESH, Outcome, Watch};
 use super::duties::STRANGERS;
