@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::args::{ArgWriter, Arguments, Command, Gathered, ToArgs, gather};
-use crate::connection::{Change, Connection, Effect, Encoded, TOO_LONG, place, unwritten};
+use crate::connection::{Change, Connection, Effect, Encoded, place, unwritten};
 use crate::error::{Error, Result};
 use crate::execute::Execute;
 use crate::reply::{MultiBulk, Queued, Reply};
@@ -454,7 +454,7 @@ impl<G: Grouping> Queue<G> {
         match (command.arguments().write(&mut out), out.end()) {
             (Ok(()), Some(end)) => self.queued(&mut buffer, end),
             (Err(why), _) => self.refuse(unwritten(why)),
-            (Ok(()), None) => self.refuse(Error::Argument(TOO_LONG)),
+            (Ok(()), None) => self.refuse(out.fault().error()),
         }
     }
 }

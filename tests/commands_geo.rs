@@ -92,6 +92,8 @@ fn places_are_found() -> Result<()> {
     assert_eq!(found, ["Catania", "Palermo"]);
     let narrow = GeoShape::Box { width: 400_000.0, height: 100.0, unit: GeoUnit::Meters };
     assert_eq!(member, GeoFrom::Member(b"Palermo".to_vec()));
+    let unsendable = GeoFrom::member(redefer::Arg::Failed(redefer::Error::custom("no bytes")));
+    assert_eq!(unsendable, GeoFrom::Unsendable);
     assert_eq!(conn.geosearch::<String>("geo", &member, &narrow).wait::<Vec<_>>()?, ["Palermo"]);
     assert_eq!(conn.geosearch::<String>("none", &point, &wide).count(), 0);
     let lost = conn.geosearch::<String>("geo", &GeoFrom::member("none"), &wide).wait::<Vec<_>>();

@@ -127,6 +127,8 @@ fn similar_elements_are_found() -> Result<()> {
     let to_this = SimilarTo::Vector(Vector::Fp32(&[0.1, 1.0]));
     assert_eq!(conn.vsim::<String>("v", to_this).wait::<Vec<_>>()?, ["y", "xy", "x"]);
     let to_y = SimilarTo::Element(b"y".to_vec());
+    let unsendable = SimilarTo::element(redefer::Arg::Failed(redefer::Error::custom("no bytes")));
+    assert_eq!(unsendable, SimilarTo::Unsendable);
     assert_eq!(conn.vsim::<String>("v", to_y).wait::<Vec<_>>()?, ["y", "xy", "x"]);
     assert_eq!(conn.vsim::<String>("none", to_x()).count(), 0);
     let lost = conn.vsim::<String>("v", SimilarTo::element("z")).wait::<Vec<_>>();

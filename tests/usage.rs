@@ -402,3 +402,32 @@ fn a_value_that_cannot_be_serialised_fails_its_own_command() -> Result<()> {
     assert_eq!((conn.stats().commands, conn.dbsize().wait()?), (before, 0));
     conn.sync()
 }
+
+#[test]
+fn an_option_that_cannot_be_sent_fails_its_command_and_no_other() -> Result<()> {
+    use redefer::commands::{
+        GeoFrom, GeoShape, GeoUnit, ScanOptions, SetOptions, SimilarTo, SortOptions, ValueCondition,
+    };
+
+    let server = support::server();
+    let conn = support::open(&server);
+    let failing = || redefer::Arg::Failed(Error::custom("no bytes"));
+    let within = GeoShape::Radius(1.0, GeoUnit::Kilometers);
+    let before = conn.stats();
+    let errors = [
+        conn.set_with("k", "v", SetOptions::new().if_value(ValueCondition::equals(failing()))).wait().unwrap_err(),
+        conn.sort_with::<String>("k", SortOptions::new().by(failing())).wait::<Vec<_>>().unwrap_err(),
+        conn.geosearch::<String>("k", &GeoFrom::member(failing()), &within).wait::<Vec<_>>().unwrap_err(),
+        conn.vsim::<String>("k", SimilarTo::element(failing())).wait::<Vec<_>>().unwrap_err(),
+        conn.scan_with::<String>(ScanOptions::new().match_(failing())).next().unwrap().unwrap_err(),
+        conn.hscan::<String, String>(failing()).next().unwrap().unwrap_err(),
+        conn.xrange_all::<Value>(failing(), ..).next().unwrap().unwrap_err(),
+        conn.transaction().sort_with::<String>("k", SortOptions::new().get(failing())).wait::<Vec<_>>().unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, Error::Argument(why) if why.contains("cannot be sent")), "{error:?}");
+    }
+    assert_eq!(conn.stats().bytes_written, before.bytes_written);
+    assert!(format!("{:?}", ValueCondition::equals(failing())).contains("cannot be sent"));
+    conn.set("k", "v").wait()
+}

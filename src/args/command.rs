@@ -197,7 +197,7 @@ impl<A: ToArg> Arguments for One<A> {
 fn write_some<A: ToArgs>(list: &A, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
     let before = out.count();
     list.write_args(out);
-    if out.count() == before && !out.unsendable { Err(Unwritten::Empty) } else { Ok(()) }
+    if out.count() == before && !out.is_unsendable() { Err(Unwritten::Empty) } else { Ok(()) }
 }
 
 /// One key or more.
@@ -271,7 +271,7 @@ pub(crate) struct Counted<L>(L);
 fn write_counted<A: ToArgs>(list: &A, out: &mut ArgWriter<'_>) -> Result<usize, Unwritten> {
     let before = out.count();
     let start = out.counted(list);
-    if out.count() == before + 1 && !out.unsendable { Err(Unwritten::Empty) } else { Ok(start) }
+    if out.count() == before + 1 && !out.is_unsendable() { Err(Unwritten::Empty) } else { Ok(start) }
 }
 
 impl<K: ToArgs> Arguments for Counted<Keys<K>> {

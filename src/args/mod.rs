@@ -49,15 +49,36 @@ use crate::resp::{encode, number};
 /// The longest argument that a server takes, with its default `proto-max-bulk-len`.
 pub const MAX_ARGUMENT: usize = 512 * 1024 * 1024;
 
+/// Why arguments cannot be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    TooLong,
+    /// With an error, for which there is a place or not.
+    Failed,
+}
+
+impl Fault {
+    /// What a command is told whose arguments had no place for their errors.
+    pub(crate) fn error(self) -> Error {
+        Error::Argument(match self {
+            // Else all arguments are of this crate's types, and those of other types are in options.
+            Fault::Failed => "an option was made with an argument that cannot be sent",
+            Fault::None | Fault::TooLong => TOO_LONG,
+        })
+    }
+}
+
 /// Where a [`ToArgs`] writes its arguments, one after the other.
 #[derive(Debug)]
 pub struct ArgWriter<'a> {
     buf: &'a mut Vec<u8>,
     pos: usize,
     count: usize,
-    /// An argument was too long, or has failed.
-    unsendable: bool,
-    /// Where the first error goes. There is no such place where all arguments are of this crate's types, which do not fail.
+    /// Whether an argument was too long, or has failed.
+    fault: Fault,
+    /// Where the first error goes. There is no such place where all arguments are of this crate's types, of which only options
+    /// can have failed.
     failure: Option<&'a mut Option<Error>>,
     /// Where the keys are, for those who route by them.
     keys: Option<&'a mut Vec<Range<usize>>>,
@@ -66,7 +87,7 @@ pub struct ArgWriter<'a> {
 impl<'a> ArgWriter<'a> {
     #[inline(always)]
     pub(crate) fn new(buf: &'a mut Vec<u8>, pos: usize) -> Self {
-        ArgWriter { buf, pos, count: 0, unsendable: false, failure: None, keys: None }
+        ArgWriter { buf, pos, count: 0, fault: Fault::None, failure: None, keys: None }
     }
 
     /// A writer that also notes where in `buf` each key stands.
@@ -114,7 +135,7 @@ impl<'a> ArgWriter<'a> {
     #[cold]
     #[inline(never)]
     pub fn fail(&mut self, error: Error) {
-        self.unsendable = true;
+        self.fault = Fault::Failed;
         if let Some(failure) = &mut self.failure {
             failure.get_or_insert(error);
         }
@@ -124,7 +145,7 @@ impl<'a> ArgWriter<'a> {
     fn bytes(&mut self, bytes: &[u8]) {
         self.count += 1;
         if bytes.len() > encode::SHORT && bytes.len() > MAX_ARGUMENT {
-            self.unsendable = true;
+            self.fault = Fault::TooLong;
         } else {
             self.pos = encode::bulk(self.buf, self.pos, bytes);
         }
@@ -166,10 +187,20 @@ impl<'a> ArgWriter<'a> {
         self.count
     }
 
+    #[inline(always)]
+    fn is_unsendable(&self) -> bool {
+        self.fault != Fault::None
+    }
+
+    #[inline]
+    pub(crate) fn fault(&self) -> Fault {
+        self.fault
+    }
+
     /// The position behind the last argument, or nothing if one was too long or has failed.
     #[inline(always)]
     pub(crate) fn end(&self) -> Option<usize> {
-        if self.unsendable { None } else { Some(self.pos) }
+        if self.is_unsendable() { None } else { Some(self.pos) }
     }
 }
 
@@ -213,12 +244,12 @@ pub(crate) fn gather_noting(
     let (mut bytes, mut failure) = (Vec::new(), None);
     let mut out = ArgWriter { failure: Some(&mut failure), keys, ..ArgWriter::new(&mut bytes, 0) };
     write(&mut out);
-    let (end, count) = (out.end(), out.count);
+    let (end, count, fault) = (out.end(), out.count, out.fault);
     match end {
         Some(end) => {
             bytes.truncate(end);
             Ok(Gathered { bytes, count })
         }
-        None => Err(failure.unwrap_or(Error::Argument(TOO_LONG))),
+        None => Err(failure.unwrap_or_else(|| fault.error())),
     }
 }

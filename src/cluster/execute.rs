@@ -10,7 +10,7 @@ use super::spread::{Route, route};
 use super::ticket::BUSY;
 use super::{Cluster, slot_of};
 use crate::args::{ArgWriter, Arguments, Block, Command, ToArgs};
-use crate::connection::{Effect, Encoded, TOO_LONG, unwritten};
+use crate::connection::{Effect, Encoded, unwritten};
 use crate::error::{Error, Result};
 use crate::execute::{Execute, Lasting};
 use crate::resp::encode;
@@ -57,7 +57,10 @@ impl Core {
         let ticket = match (command.arguments().write(&mut out), out.end()) {
             (Ok(()), Some(end)) => self.dispatch(command.name(), &scratch[..end], &keys, flags, command.block()),
             (Err(why), _) => self.born_failed(unwritten(why)),
-            (Ok(()), None) => self.born_failed(Error::Argument(TOO_LONG)),
+            (Ok(()), None) => {
+                let fault = out.fault();
+                self.born_failed(fault.error())
+            }
         };
         if scratch.len() <= ROOM {
             self.scratch = scratch;

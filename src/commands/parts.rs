@@ -1,8 +1,10 @@
 //! What the options of commands are made of: flags, names with values, times.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use crate::args::{ArgWriter, Gathered, ToArg, ToArgs, ToPairs, bytes_of, gather};
+use crate::args::{Arg, ArgWriter, Fault, Gathered, ToArg, ToArgs, ToPairs, bytes_of, gather};
 use crate::connection::EMPTY;
 use crate::error::{Error, Result};
 
@@ -111,16 +113,32 @@ macro_rules! word_to_arg {
 
 pub(crate) use {parts_to_args, word_to_arg};
 
-/// The bytes of an argument, to be kept among options.
-///
-/// # Panics
-///
-/// If it has failed: options are made before there is a command whose error that could be.
-#[track_caller]
-pub(crate) fn owned(argument: impl ToArg) -> Vec<u8> {
-    match bytes_of(&argument) {
-        Ok(bytes) => bytes.into_owned(),
-        Err(error) => panic!("an option that cannot be sent: {error}"),
+/// An argument that is kept among options; nothing, if it cannot be sent: that fails the command that the options are for.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Owned<B = Vec<u8>>(pub(crate) Option<B>);
+
+impl Owned {
+    pub(crate) fn new(argument: impl ToArg) -> Self {
+        Owned(bytes_of(&argument).ok().map(Cow::into_owned))
+    }
+}
+
+impl<B: AsRef<[u8]>> ToArg for Owned<B> {
+    fn to_arg(&self) -> Arg<'_> {
+        match &self.0 {
+            Some(bytes) => Arg::Bytes(bytes.as_ref()),
+            None => Arg::Failed(Fault::Failed.error()),
+        }
+    }
+    const DIRECT: bool = true;
+}
+
+impl<B: AsRef<[u8]>> fmt::Debug for Owned<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(bytes) => String::from_utf8_lossy(bytes.as_ref()).fmt(f),
+            None => f.write_str("an argument that cannot be sent"),
+        }
     }
 }
 
@@ -227,12 +245,12 @@ mod tests {
 
     #[test]
     fn every_kind_of_argument_can_be_kept() {
-        assert_eq!(owned("a"), b"a");
-        assert_eq!(owned(String::from("a")), b"a");
-        assert_eq!(owned(-7), b"-7");
-        assert_eq!(owned(u64::MAX), b"18446744073709551615");
-        assert_eq!(owned(0.5), b"0.5");
-        assert_eq!(owned('x'), b"x");
+        assert_eq!(Owned::new("a").0.unwrap(), b"a");
+        assert_eq!(Owned::new(String::from("a")).0.unwrap(), b"a");
+        assert_eq!(Owned::new(-7).0.unwrap(), b"-7");
+        assert_eq!(Owned::new(u64::MAX).0.unwrap(), b"18446744073709551615");
+        assert_eq!(Owned::new(0.5).0.unwrap(), b"0.5");
+        assert_eq!(Owned::new('x').0.unwrap(), b"x");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::vec;
 
-use super::parts::{Named, owned, parts_to_args};
+use super::parts::{Named, Owned, parts_to_args};
 use crate::args::{ToArg, ToArgs, cmd};
 use crate::commands::{Execute, Handle};
 use crate::error::Result;
@@ -15,9 +15,9 @@ use crate::values::FromReply;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct ScanOptions {
-    pattern: Option<Vec<u8>>,
+    pattern: Option<Owned>,
     count: Option<u64>,
-    kind: Option<Vec<u8>>,
+    kind: Option<Owned>,
 }
 
 impl ScanOptions {
@@ -30,7 +30,7 @@ impl ScanOptions {
     /// since the server looks for matches among so many as it would have sent.
     #[doc(alias("pattern", "scan_match"))]
     pub fn match_(mut self, pattern: impl ToArg) -> Self {
-        self.pattern = Some(owned(pattern));
+        self.pattern = Some(Owned::new(pattern));
         self
     }
 
@@ -43,7 +43,7 @@ impl ScanOptions {
     /// Only keys that hold this: `string`, `list`, `set`, `zset`, `hash`, `stream`, or the name of a module's type (TYPE,
     /// since 6.0). Only for SCAN: with the others, which have no keys to tell apart, the server answers with an error.
     pub fn type_(mut self, kind: impl ToArg) -> Self {
-        self.kind = Some(owned(kind));
+        self.kind = Some(Owned::new(kind));
         self
     }
 
@@ -176,7 +176,7 @@ pub trait ScanCommands: ScanPageCommands + Copy {
     ///
     /// [SCAN](https://redis.io/docs/latest/commands/scan/)
     fn scan_with<T: FromReply>(self, options: ScanOptions) -> Scan<Self, T> {
-        Scan::new(self, Vec::new(), options, |on, _, cursor, options| on.scan_page(cursor, options).wait())
+        Scan::new(self, Owned::new(""), options, |on, _, cursor, options| on.scan_page(cursor, options).wait())
     }
 
     /// The fields of a hash and their values; nothing if there is no such key.
@@ -192,7 +192,7 @@ pub trait ScanCommands: ScanPageCommands + Copy {
     ///
     /// [HSCAN](https://redis.io/docs/latest/commands/hscan/)
     fn hscan_with<K: FromReply, V: FromReply>(self, key: impl ToArg, options: ScanOptions) -> Scan<Self, (K, V)> {
-        Scan::new(self, owned(key), options, |on, key, cursor, options| on.hscan_page(key, cursor, options).wait())
+        Scan::new(self, Owned::new(key), options, |on, key, cursor, options| on.hscan_page(key, cursor, options).wait())
     }
 
     /// The fields of a hash, without their values; nothing if there is no such key.
@@ -208,7 +208,7 @@ pub trait ScanCommands: ScanPageCommands + Copy {
     ///
     /// [HSCAN](https://redis.io/docs/latest/commands/hscan/)
     fn hscan_novalues_with<T: FromReply>(self, key: impl ToArg, options: ScanOptions) -> Scan<Self, T> {
-        Scan::new(self, owned(key), options, |on, key, cursor, options| {
+        Scan::new(self, Owned::new(key), options, |on, key, cursor, options| {
             on.hscan_novalues_page(key, cursor, options).wait()
         })
     }
@@ -226,7 +226,7 @@ pub trait ScanCommands: ScanPageCommands + Copy {
     ///
     /// [SSCAN](https://redis.io/docs/latest/commands/sscan/)
     fn sscan_with<T: FromReply>(self, key: impl ToArg, options: ScanOptions) -> Scan<Self, T> {
-        Scan::new(self, owned(key), options, |on, key, cursor, options| on.sscan_page(key, cursor, options).wait())
+        Scan::new(self, Owned::new(key), options, |on, key, cursor, options| on.sscan_page(key, cursor, options).wait())
     }
 
     /// The members of a sorted set and their scores; nothing if there is no such key.
@@ -242,7 +242,7 @@ pub trait ScanCommands: ScanPageCommands + Copy {
     ///
     /// [ZSCAN](https://redis.io/docs/latest/commands/zscan/)
     fn zscan_with<T: FromReply>(self, key: impl ToArg, options: ScanOptions) -> Scan<Self, (T, f64)> {
-        Scan::new(self, owned(key), options, |on, key, cursor, options| on.zscan_page(key, cursor, options).wait())
+        Scan::new(self, Owned::new(key), options, |on, key, cursor, options| on.zscan_page(key, cursor, options).wait())
     }
 
     /// The members of a sorted set, without their scores; nothing if there is no such key.
@@ -258,14 +258,14 @@ pub trait ScanCommands: ScanPageCommands + Copy {
     ///
     /// [ZSCAN](https://valkey.io/commands/zscan/)
     fn zscan_noscores_with<T: FromReply>(self, key: impl ToArg, options: ScanOptions) -> Scan<Self, T> {
-        Scan::new(self, owned(key), options, |on, key, cursor, options| {
+        Scan::new(self, Owned::new(key), options, |on, key, cursor, options| {
             on.zscan_noscores_page(key, cursor, options).wait()
         })
     }
 }
 
 /// How the page at a cursor is asked for and waited for.
-type Fetch<C, T> = fn(C, &[u8], u64, &ScanOptions) -> Result<Page<T>>;
+type Fetch<C, T> = fn(C, &Owned, u64, &ScanOptions) -> Result<Page<T>>;
 
 /// A lazy, fallible iterator over all elements of a scan: made by [`ScanCommands`].
 ///
@@ -283,7 +283,7 @@ type Fetch<C, T> = fn(C, &[u8], u64, &ScanOptions) -> Result<Page<T>>;
 #[must_use = "a scan asks for nothing until it is iterated over"]
 pub struct Scan<C, T> {
     on: C,
-    key: Vec<u8>,
+    key: Owned,
     options: ScanOptions,
     fetch: Fetch<C, T>,
     /// The cursor of the next page, while there is one.
@@ -292,7 +292,7 @@ pub struct Scan<C, T> {
 }
 
 impl<C: Copy, T> Scan<C, T> {
-    fn new(on: C, key: Vec<u8>, options: ScanOptions, fetch: Fetch<C, T>) -> Self {
+    fn new(on: C, key: Owned, options: ScanOptions, fetch: Fetch<C, T>) -> Self {
         Scan { on, key, options, fetch, next: Some(0), items: Vec::new().into_iter() }
     }
 }
@@ -354,7 +354,7 @@ mod tests {
         }
 
         fn scan(&self) -> Scan<&Self, i64> {
-            Scan::new(self, Vec::new(), ScanOptions::new(), |on, _, cursor, _| {
+            Scan::new(self, Owned::new(""), ScanOptions::new(), |on, _, cursor, _| {
                 let mut inner = on.0.borrow_mut();
                 inner.1.push(cursor);
                 inner.0.pop().expect("no page is asked for behind the end")

@@ -15,7 +15,7 @@ pub use reader::{StreamFollower, StreamReader};
 
 use std::time::Duration;
 
-use super::parts::{millis, owned, timeout_millis};
+use super::parts::{Owned, millis, timeout_millis};
 use crate::args::{ToArg, ToArgs, ToPairs, cmd};
 use crate::execute::Execute;
 use crate::values::FromReply;
@@ -661,7 +661,7 @@ pub trait BlockingStreamCommands: StreamCommands + Copy {
     ///
     /// [XRANGE](https://redis.io/docs/latest/commands/xrange/)
     fn xrange_all<T: FromReply>(self, key: impl ToArg, range: impl Into<StreamRange>) -> StreamReader<Self, T> {
-        StreamReader::new(self, owned(key), range.into())
+        StreamReader::new(self, Owned::new(key), range.into())
     }
 
     /// An iterator that waits for entries after an ID, and goes on for as long as they come: see [`StreamFollower`].
@@ -687,7 +687,7 @@ pub trait BlockingStreamCommands: StreamCommands + Copy {
         from: impl Into<ReadFrom>,
         timeout: impl Into<Option<Duration>>,
     ) -> StreamFollower<Self, T> {
-        StreamFollower::new(self, owned(key), from.into(), timeout.into())
+        StreamFollower::new(self, Owned::new(key), from.into(), timeout.into())
     }
 }
 

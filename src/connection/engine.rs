@@ -24,7 +24,7 @@ use super::stats::Stats;
 use super::stream::Stream;
 use super::subscribe::Subscribing;
 use super::table::Change;
-use crate::args::{ArgWriter, Arguments, Block, Command, Unwritten};
+use crate::args::{ArgWriter, Arguments, Block, Command, Fault, Unwritten};
 use crate::error::{Error, Result};
 use crate::resp::Scanner;
 
@@ -232,7 +232,10 @@ impl Engine {
         let written = command.arguments().write(&mut out);
         match (written, out.end()) {
             (Ok(()), Some(end)) => self.output.len = end,
-            (written, _) => return self.unwritable(written.err()),
+            (written, _) => {
+                let fault = out.fault();
+                return self.unwritable(written.err(), fault);
+            }
         }
         let place = self.issued;
         self.issued += 1;
@@ -275,8 +278,8 @@ impl Engine {
     }
 
     #[cold]
-    fn unwritable(&mut self, why: Option<Unwritten>) -> u64 {
-        self.born_failed(why.map_or(Error::Argument(TOO_LONG), super::issue::unwritten))
+    fn unwritable(&mut self, why: Option<Unwritten>, fault: Fault) -> u64 {
+        self.born_failed(why.map_or_else(|| fault.error(), super::issue::unwritten))
     }
 
     /// Makes sure that `places` more commands can be taken in: the connection works, what was gathered is being taken by

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::args::{Arg, ArgWriter, ToArg, ToArgs};
-use crate::commands::parts::{Named, owned, parts_to_args, timeout_millis, word_to_arg};
+use crate::commands::parts::{Named, Owned, parts_to_args, timeout_millis, word_to_arg};
 
 /// Ranges of slots, each as its first and its last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -203,9 +203,9 @@ impl SlotOrder {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct ClusterScanOptions {
-    pattern: Option<Vec<u8>>,
+    pattern: Option<Owned>,
     count: Option<u64>,
-    type_name: Option<Vec<u8>>,
+    type_name: Option<Owned>,
     slot: Option<u16>,
 }
 
@@ -217,7 +217,7 @@ impl ClusterScanOptions {
 
     /// Only keys that match a pattern (MATCH).
     pub fn pattern(mut self, pattern: impl ToArg) -> Self {
-        self.pattern = Some(owned(pattern));
+        self.pattern = Some(Owned::new(pattern));
         self
     }
 
@@ -229,7 +229,7 @@ impl ClusterScanOptions {
 
     /// Only keys of a type: `string`, `hash`, … (TYPE).
     pub fn type_(mut self, type_name: impl ToArg) -> Self {
-        self.type_name = Some(owned(type_name));
+        self.type_name = Some(Owned::new(type_name));
         self
     }
 

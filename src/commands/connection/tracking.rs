@@ -1,7 +1,7 @@
 //! Tracking: the server says when what a connection has read is changed.
 
 use crate::args::{ToArg, ToArgs};
-use crate::commands::parts::{Flag, Named, owned, parts_to_args};
+use crate::commands::parts::{Flag, Named, Owned, parts_to_args};
 
 /// How the server tracks what the connection reads: see
 /// [`client_tracking_with`](crate::commands::SessionCommands::client_tracking_with).
@@ -9,7 +9,7 @@ use crate::commands::parts::{Flag, Named, owned, parts_to_args};
 #[must_use]
 pub struct TrackingOptions {
     redirect: Option<i64>,
-    prefixes: Vec<Vec<u8>>,
+    prefixes: Vec<Owned>,
     bcast: bool,
     optin: bool,
     optout: bool,
@@ -36,7 +36,7 @@ impl TrackingOptions {
 
     /// A prefix more of the keys that are tracked, with [`bcast`](Self::bcast) (PREFIX).
     pub fn prefix(mut self, prefix: impl ToArg) -> Self {
-        self.prefixes.push(owned(prefix));
+        self.prefixes.push(Owned::new(prefix));
         self
     }
 

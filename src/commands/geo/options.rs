@@ -1,7 +1,7 @@
 //! Units, shapes, options and results of the commands on places.
 
 use crate::args::{Each, ToArg, ToArgs, TryEach};
-use crate::commands::parts::{Flag, Maybe, Named, owned, parts_to_args, word_to_arg};
+use crate::commands::parts::{Flag, Maybe, Named, Owned, parts_to_args, word_to_arg};
 use crate::error::{Error, Result};
 use crate::resp::Frame;
 use crate::values::FromReply;
@@ -97,18 +97,21 @@ pub enum GeoFrom {
     Member(Vec<u8>),
     /// A longitude and a latitude.
     LonLat(f64, f64),
+    /// A member that cannot be sent: the search fails.
+    Unsendable,
 }
 
 impl GeoFrom {
     /// A member of the same key; the search fails if there is none of that name.
     pub fn member(member: impl ToArg) -> Self {
-        GeoFrom::Member(owned(member))
+        Owned::new(member).0.map_or(GeoFrom::Unsendable, GeoFrom::Member)
     }
 
     fn parts(&self) -> impl ToArgs {
         let (member, point) = match self {
-            GeoFrom::Member(member) => (Some(member), None),
+            GeoFrom::Member(member) => (Some(Owned(Some(&**member))), None),
             GeoFrom::LonLat(longitude, latitude) => (None, Some((*longitude, *latitude))),
+            GeoFrom::Unsendable => (Some(Owned(None)), None),
         };
         (Named("FROMMEMBER", member), Named("FROMLONLAT", point))
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use crate::args::{ToArg, ToArgs};
-use crate::commands::parts::{Flag, Named, owned, parts_to_args, seconds, unix_millis, word_to_arg};
+use crate::commands::parts::{Flag, Named, Owned, parts_to_args, seconds, unix_millis, word_to_arg};
 use crate::error::{Error, Result, UnexpectedReply};
 use crate::resp::Frame;
 use crate::values::FromReply;
@@ -74,8 +74,8 @@ impl CopyOptions {
 pub struct MigrateOptions {
     copy: bool,
     replace: bool,
-    user: Option<Vec<u8>>,
-    password: Option<Vec<u8>>,
+    user: Option<Owned>,
+    password: Option<Owned>,
 }
 
 impl MigrateOptions {
@@ -98,13 +98,13 @@ impl MigrateOptions {
 
     /// The destination's password (AUTH, since 4.0.7).
     pub fn password(mut self, password: impl ToArg) -> Self {
-        self.password = Some(owned(password));
+        self.password = Some(Owned::new(password));
         self
     }
 
     /// A user of the destination, and their password (AUTH2, since 6.0).
     pub fn user(mut self, user: impl ToArg, password: impl ToArg) -> Self {
-        self.user = Some(owned(user));
+        self.user = Some(Owned::new(user));
         self.password(password)
     }
 
@@ -122,7 +122,7 @@ impl fmt::Debug for MigrateOptions {
         f.debug_struct("MigrateOptions")
             .field("copy", &self.copy)
             .field("replace", &self.replace)
-            .field("user", &self.user.as_deref().map(String::from_utf8_lossy))
+            .field("user", &self.user)
             .field("password", &self.password.as_ref().map(|_| "…"))
             .finish()
     }
@@ -204,9 +204,9 @@ impl RestoreOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct SortOptions {
-    by: Option<Vec<u8>>,
+    by: Option<Owned>,
     limit: Option<(i64, i64)>,
-    get: Vec<Vec<u8>>,
+    get: Vec<Owned>,
     descending: bool,
     alphabetic: bool,
 }
@@ -220,7 +220,7 @@ impl SortOptions {
     /// By the values of the keys that this pattern names, with `*` for the element and `->` before a field of a hash
     /// (BY). A pattern without `*`, such as `nosort`, leaves the elements as they are.
     pub fn by(mut self, pattern: impl ToArg) -> Self {
-        self.by = Some(owned(pattern));
+        self.by = Some(Owned::new(pattern));
         self
     }
 
@@ -236,7 +236,7 @@ impl SortOptions {
     /// Two can be read as pairs, `sort_with::<(i64, Option<String>)>`. Three and more come flat: read them as what fits each,
     /// such as `Option<String>`, into a vector, and take its `chunks_exact(3)`.
     pub fn get(mut self, pattern: impl ToArg) -> Self {
-        self.get.push(owned(pattern));
+        self.get.push(Owned::new(pattern));
         self
     }
 
@@ -264,7 +264,7 @@ impl SortOptions {
 }
 
 /// Each pattern behind a GET of its own.
-struct Gets<'a>(&'a [Vec<u8>]);
+struct Gets<'a>(&'a [Owned]);
 
 impl ToArgs for Gets<'_> {
     fn write_args(&self, out: &mut crate::args::ArgWriter<'_>) {

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::args::{ToArg, ToArgs};
-use crate::commands::parts::{Flag, Named, owned, parts_to_args, word_to_arg};
+use crate::commands::parts::{Flag, Named, Owned, parts_to_args, word_to_arg};
 use crate::commands::record::{millis, record};
 
 /// Options of FUNCTION LIST: see [`function_list_with`](super::ScriptingCommands::function_list_with).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct FunctionListOptions {
-    library: Option<Vec<u8>>,
+    library: Option<Owned>,
     withcode: bool,
 }
 
@@ -23,7 +23,7 @@ impl FunctionListOptions {
 
     /// Only libraries whose names match a pattern: `*`, `?`, `[a-z]` (LIBRARYNAME).
     pub fn library(mut self, pattern: impl ToArg) -> Self {
-        self.library = Some(owned(pattern));
+        self.library = Some(Owned::new(pattern));
         self
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::args::{ArgWriter, ToArg, ToArgs};
-use crate::commands::parts::owned;
+use crate::commands::parts::Owned;
 use crate::commands::record::{Field, each_field, elements, fields, next, plain, record, text};
 use crate::error::Result;
 use crate::resp::Frame;
@@ -235,23 +235,23 @@ record! {
 #[must_use]
 pub struct CommandFilter {
     by: &'static str,
-    what: Vec<u8>,
+    what: Owned,
 }
 
 impl CommandFilter {
     /// Those of a module.
     pub fn module(name: impl ToArg) -> Self {
-        CommandFilter { by: "MODULE", what: owned(name) }
+        CommandFilter { by: "MODULE", what: Owned::new(name) }
     }
 
     /// Those of a category for access, without its `@`.
     pub fn category(name: impl ToArg) -> Self {
-        CommandFilter { by: "ACLCAT", what: owned(name) }
+        CommandFilter { by: "ACLCAT", what: Owned::new(name) }
     }
 
     /// Those whose names match a pattern.
     pub fn pattern(pattern: impl ToArg) -> Self {
-        CommandFilter { by: "PATTERN", what: owned(pattern) }
+        CommandFilter { by: "PATTERN", what: Owned::new(pattern) }
     }
 }
 

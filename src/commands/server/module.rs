@@ -1,7 +1,7 @@
 //! Modules that the server has loaded.
 
 use crate::args::{ArgWriter, ToArg, ToArgs};
-use crate::commands::parts::{Named, owned, parts_to_args};
+use crate::commands::parts::{Named, Owned, parts_to_args};
 use crate::commands::record::record;
 
 record! {
@@ -23,13 +23,13 @@ record! {
 #[must_use]
 pub struct ModuleOptions {
     settings: Vec<Setting>,
-    arguments: Vec<Vec<u8>>,
+    arguments: Vec<Owned>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Setting {
-    name: Vec<u8>,
-    value: Vec<u8>,
+    name: Owned,
+    value: Owned,
 }
 
 impl ToArgs for Setting {
@@ -50,13 +50,13 @@ impl ModuleOptions {
 
     /// One of the module's settings, and its value (CONFIG).
     pub fn config(mut self, name: impl ToArg, value: impl ToArg) -> Self {
-        self.settings.push(Setting { name: owned(name), value: owned(value) });
+        self.settings.push(Setting { name: Owned::new(name), value: Owned::new(value) });
         self
     }
 
     /// An argument more for the module (ARGS).
     pub fn arg(mut self, argument: impl ToArg) -> Self {
-        self.arguments.push(owned(argument));
+        self.arguments.push(Owned::new(argument));
         self
     }
 

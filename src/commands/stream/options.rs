@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::entry::StreamId;
 use crate::args::{Arg, ArgWriter, Gathered, ToArg, ToArgs, ToPairs, gather};
-use crate::commands::parts::{Flag, Maybe, Named, millis, owned, parts_to_args, unix_millis, word_to_arg};
+use crate::commands::parts::{Flag, Maybe, Named, Owned, millis, parts_to_args, unix_millis, word_to_arg};
 use crate::error::{Result, UnexpectedReply};
 use crate::resp::{Frame, encode};
 use crate::values::FromReply;
@@ -318,7 +318,7 @@ impl XgroupSetidOptions {
 #[must_use]
 pub struct XpendingOptions {
     idle: Option<Duration>,
-    consumer: Option<Vec<u8>>,
+    consumer: Option<Owned>,
 }
 
 impl XpendingOptions {
@@ -335,12 +335,12 @@ impl XpendingOptions {
 
     /// Only entries of this consumer.
     pub fn consumer(mut self, name: impl ToArg) -> Self {
-        self.consumer = Some(owned(name));
+        self.consumer = Some(Owned::new(name));
         self
     }
 
     /// What stands before the range, and what behind it.
-    pub(super) fn parts(&self) -> (impl ToArgs + use<>, Option<&Vec<u8>>) {
+    pub(super) fn parts(&self) -> (impl ToArgs + use<>, Option<&Owned>) {
         (Named("IDLE", self.idle.map(millis)), self.consumer.as_ref())
     }
 }

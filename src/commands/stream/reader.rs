@@ -9,6 +9,7 @@ use super::entry::{Attempt, Entry, StreamBound, StreamId, StreamRange};
 use super::options::ReadFrom;
 use super::{BlockingStreamCommands, StreamCommands, block};
 use crate::args::cmd;
+use crate::commands::parts::Owned;
 use crate::commands::{Elements, Handle};
 use crate::error::Result;
 use crate::values::{FromReply, Value};
@@ -32,7 +33,7 @@ const PAGE: u64 = 100;
 #[must_use = "an iterator over a stream asks for nothing until it is iterated over"]
 pub struct StreamReader<C, T> {
     on: C,
-    key: Vec<u8>,
+    key: Owned,
     /// What is still to be read, if anything.
     rest: Option<StreamRange>,
     page: u64,
@@ -40,7 +41,7 @@ pub struct StreamReader<C, T> {
 }
 
 impl<C: Copy, T> StreamReader<C, T> {
-    pub(super) fn new(on: C, key: Vec<u8>, range: StreamRange) -> Self {
+    pub(super) fn new(on: C, key: Owned, range: StreamRange) -> Self {
         StreamReader { on, key, rest: Some(range), page: PAGE, entries: Vec::new().into_iter() }
     }
 
@@ -118,7 +119,7 @@ impl<C, T> fmt::Debug for StreamReader<C, T> {
 #[must_use = "an iterator over a stream asks for nothing until it is iterated over"]
 pub struct StreamFollower<C, T> {
     on: C,
-    key: Vec<u8>,
+    key: Owned,
     from: ReadFrom,
     timeout: Option<Duration>,
     page: u64,
@@ -129,7 +130,7 @@ pub struct StreamFollower<C, T> {
 }
 
 impl<C: Copy, T> StreamFollower<C, T> {
-    pub(super) fn new(on: C, key: Vec<u8>, from: ReadFrom, timeout: Option<Duration>) -> Self {
+    pub(super) fn new(on: C, key: Owned, from: ReadFrom, timeout: Option<Duration>) -> Self {
         let entries = Vec::new().into_iter();
         StreamFollower { on, key, from, timeout, page: PAGE, failed: false, entries, last: None }
     }

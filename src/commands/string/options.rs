@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
 use crate::args::{ToArg, ToArgs};
-use crate::commands::parts::{Flag, Maybe, Named, millis, owned, parts_to_args, unix_millis};
+use crate::commands::parts::{Flag, Maybe, Named, Owned, millis, parts_to_args, unix_millis};
 use crate::error::{Error, Result};
 use crate::resp::{Elements, Frame};
 use crate::values::FromReply;
@@ -83,29 +83,29 @@ impl GetExpiry {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ValueCondition {
     word: &'static str,
-    with: Vec<u8>,
+    with: Owned,
 }
 
 impl ValueCondition {
     /// Only if the key exists and its value equals this one (IFEQ: Valkey 8.1, Redis 8.4).
     pub fn equals(value: impl ToArg) -> Self {
-        ValueCondition { word: "IFEQ", with: owned(value) }
+        ValueCondition { word: "IFEQ", with: Owned::new(value) }
     }
 
     /// Only if the value differs from this one; for SET also if there is none (IFNE: Redis 8.4).
     pub fn differs(value: impl ToArg) -> Self {
-        ValueCondition { word: "IFNE", with: owned(value) }
+        ValueCondition { word: "IFNE", with: Owned::new(value) }
     }
 
     /// Only if the key exists and its value has this digest, as given by
     /// [`digest`](super::StringCommands::digest) (IFDEQ: Redis 8.4).
     pub fn digest_equals(digest: impl ToArg) -> Self {
-        ValueCondition { word: "IFDEQ", with: owned(digest) }
+        ValueCondition { word: "IFDEQ", with: Owned::new(digest) }
     }
 
     /// Only if the value has another digest than this; for SET also if there is none (IFDNE: Redis 8.4).
     pub fn digest_differs(digest: impl ToArg) -> Self {
-        ValueCondition { word: "IFDNE", with: owned(digest) }
+        ValueCondition { word: "IFDNE", with: Owned::new(digest) }
     }
 
     fn parts(&self) -> impl ToArgs {

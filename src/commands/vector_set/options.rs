@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use crate::args::{ArgWriter, ToArg, ToArgs};
 
-use crate::commands::parts::{Flag, Named, owned, parts_to_args, word_to_arg};
+use crate::commands::parts::{Flag, Named, Owned, parts_to_args, word_to_arg};
 use crate::commands::record::{Field, record};
 use crate::error::{Error, Result};
 use crate::resp::Frame;
@@ -87,7 +87,7 @@ pub struct VaddOptions {
     cas: bool,
     quantization: Option<VectorQuantization>,
     ef: Option<u64>,
-    attributes: Option<Vec<u8>>,
+    attributes: Option<Owned>,
     m: Option<u64>,
 }
 
@@ -123,7 +123,7 @@ impl VaddOptions {
 
     /// The attributes of the element, as JSON text.
     pub fn setattr(mut self, attributes: impl ToArg) -> Self {
-        self.attributes = Some(owned(attributes));
+        self.attributes = Some(Owned::new(attributes));
         self
     }
 
@@ -157,12 +157,14 @@ pub enum SimilarTo<'a> {
     Element(Vec<u8>),
     /// Elements whose vectors are like this one.
     Vector(Vector<'a>),
+    /// An element that cannot be sent: the search fails.
+    Unsendable,
 }
 
 impl SimilarTo<'_> {
     /// Elements like this one, by its name.
     pub fn element(element: impl ToArg) -> Self {
-        SimilarTo::Element(owned(element))
+        Owned::new(element).0.map_or(SimilarTo::Unsendable, SimilarTo::Element)
     }
 }
 
@@ -177,12 +179,13 @@ impl ToArgs for SimilarTo<'_> {
         match self {
             SimilarTo::Element(element) => ("ELE", element).write_args(out),
             SimilarTo::Vector(vector) => vector.write_args(out),
+            SimilarTo::Unsendable => ("ELE", Owned::<Vec<u8>>(None)).write_args(out),
         }
     }
     const DIRECT: bool = true;
     fn count(&self) -> usize {
         match self {
-            SimilarTo::Element(_) => 2,
+            SimilarTo::Element(_) | SimilarTo::Unsendable => 2,
             SimilarTo::Vector(vector) => vector.count(),
         }
     }
@@ -195,7 +198,7 @@ pub struct VsimOptions {
     count: Option<u64>,
     epsilon: Option<f64>,
     ef: Option<u64>,
-    filter: Option<Vec<u8>>,
+    filter: Option<Owned>,
     filter_ef: Option<u64>,
     truth: bool,
     nothread: bool,
@@ -227,7 +230,7 @@ impl VsimOptions {
 
     /// Only elements whose attributes fulfil an expression, such as `.year > 1950 and .genre == "drama"`.
     pub fn filter(mut self, expression: impl ToArg) -> Self {
-        self.filter = Some(owned(expression));
+        self.filter = Some(Owned::new(expression));
         self
     }
 
