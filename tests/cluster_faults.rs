@@ -12,7 +12,8 @@ use redefer::cluster::{Cluster, ClusterConfig, ClusterReply, ReadFrom, slot_of};
 use redefer::commands::ScanOptions;
 use redefer::prelude::*;
 use redefer::pubsub::Event;
-use redefer::{ConnectionLost, Reconnect, Result, Sent, testing};
+use redefer::{Reconnect, Result, Sent, testing};
+use support::nodes::may_have_run;
 
 fn config(nodes: &testing::Cluster) -> ClusterConfig {
     let mut urls = nodes.urls().into_iter();
@@ -53,22 +54,6 @@ enum Asked<'c> {
     /// A script gives back what it was given.
     Echo(ClusterReply<'c, String>, String),
     Transaction(ClusterReply<'c, ()>, redefer::cluster::ClusterQueued<'c, u64>),
-}
-
-/// How a command failed: whether it may have run.
-fn may_have_run(error: &Error, context: &str) -> bool {
-    match error {
-        Error::ConnectionLost(lost) => ConnectionLost::sent(lost) == Sent::Fully,
-        Error::Timeout => true,
-        Error::Io(_) => false,
-        // Not served in time.
-        Error::Server(error) => match error.code() {
-            Some("CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK" | "READONLY" | "LOADING" | "EXECABORT") => false,
-            // The server ended a script or the like: nobody knows.
-            other => panic!("{context}: {other:?} {error}"),
-        },
-        other => panic!("{context}: {other}"),
-    }
 }
 
 /// What must hold when the load is over.

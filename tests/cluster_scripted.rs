@@ -280,29 +280,7 @@ fn a_slot_that_is_never_served_costs_the_response_timeout_and_says_why() -> Resu
 #[test]
 fn a_storm_of_redirects_brings_each_reply_to_its_caller() -> Result<()> {
     for chops in [false, true] {
-        let [a, b, c] = nodes();
-        let ports = [a.port, b.port, c.port];
-        for (index, node) in [&a, &b, &c].into_iter().enumerate() {
-            node.chops.store(chops, Ordering::SeqCst);
-            let mut state = index as u64 + 1;
-            let mut tries: HashMap<String, u32> = HashMap::new();
-            node.does(move |words| {
-                if words[0] == "ASKING" {
-                    return say("+OK");
-                }
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let (slot, other) = (slot_of(words[1].as_bytes()), ports[(state >> 40) as usize % 3]);
-                let tried = tries.entry(words[1].clone()).or_default();
-                *tried += 1;
-                match (state >> 33) % 8 {
-                    0 if *tried < 4 => say(&format!("-MOVED {slot} 127.0.0.1:{other}")),
-                    1 if *tried < 4 => say(&format!("-ASK {slot} 127.0.0.1:{other}")),
-                    2 if *tried < 4 => say("-TRYAGAIN"),
-                    3 => bulk(&format!("{}\r\n-MOVED {slot} 127.0.0.1:{other}", words[1])),
-                    _ => bulk(&words[1]),
-                }
-            });
-        }
+        let [a, _b, _c] = storm(chops);
         let cluster = open(&a);
         let count = if chops { 150 } else { 3000 };
         let mut replies: Vec<_> = (0..count).map(|n| (n, cluster.get::<String>(format!("key:{n}")))).collect();

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use redefer::cluster::{ClusterConfig, SharedCluster, slot_of};
 use redefer::commands::ScriptingCommands;
 use redefer::prelude::*;
-use redefer::{ConnectionLost, Result, Sent, WaitError, testing};
+use redefer::{Result, WaitError, testing};
+use support::nodes::may_have_run;
 
 const THREADS: usize = 32;
 
@@ -29,21 +30,6 @@ enum Must {
     KeepAcknowledged,
     /// Nothing has run twice; what was acknowledged may be lost, since replication is asynchronous.
     RunNothingTwice,
-}
-
-/// How a command failed: whether it may have run.
-fn may_have_run(error: &Error) -> bool {
-    match error {
-        Error::ConnectionLost(lost) => ConnectionLost::sent(lost) == Sent::Fully,
-        Error::Timeout => true,
-        Error::Io(_) => false,
-        // Not served in time.
-        Error::Server(error) => match error.code() {
-            Some("CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK" | "READONLY" | "LOADING" | "EXECABORT") => false,
-            other => panic!("{other:?} {error}"),
-        },
-        other => panic!("{other}"),
-    }
 }
 
 /// What a thread knows of its own key.
@@ -73,7 +59,7 @@ impl Load<'_> {
     fn bad(&mut self, error: &Error) -> bool {
         assert!(!self.strict, "nothing may fail here: {error}");
         self.known.failed += 1;
-        may_have_run(error)
+        may_have_run(error, "a thread")
     }
 
     fn counted(&mut self, reply: Result<u64>) {

@@ -11,13 +11,12 @@
 mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use redefer::resp::Frame;
 use redefer::{Config, Error, FromReply, Reconnect, Result, SendWhen, Shared, SharedReply, WaitError, prelude::*};
-use support::proxy::{Mix, Proxy, Struck, random_faults};
+use support::proxy::{Mix, Proxy, Struck, play_all, random_faults};
 
 const THREADS: usize = 64;
 const CALLS: usize = 40;
@@ -298,29 +297,7 @@ fn run(seed: u64, reconnects: bool) -> (u64, Struck) {
 }
 
 fn run_all(reconnects: bool) {
-    let seeds = match std::env::var("REDEFER_SEED") {
-        Ok(seed) => {
-            let seed = seed.parse().expect("a number");
-            seed..seed + 1
-        }
-        Err(_) => SEEDS,
-    };
-    let one = seeds.end - seeds.start == 1;
-    let (mut replies, mut struck) = (0, Struck::default());
-    for seed in seeds {
-        let noted = Arc::new(seed);
-        let (more, strikes) = support::within(HANGS, move || {
-            catch_unwind(|| run(*noted, reconnects)).unwrap_or_else(|panic| {
-                eprintln!("REDEFER_SEED={noted}, reconnects: {reconnects}");
-                std::panic::resume_unwind(panic)
-            })
-        });
-        replies += more;
-        struck.add(strikes);
-    }
-    // Else the test would say nothing.
-    assert!(one || replies > 500, "{replies} replies");
-    assert!(one || struck.closes + struck.resets > 3, "{struck:?}");
+    play_all(SEEDS, HANGS, reconnects, run);
 }
 
 #[test]

@@ -14,7 +14,7 @@ mod support;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use redefer::commands::Handle;
 use redefer::{
     Config, Connection, Error, Reconnect, Result, Script, SendWhen, Shared, SharedQueued, WaitError, prelude::*,
 };
-use support::proxy::{Mix, Proxy, Struck, random_faults};
+use support::proxy::{Mix, Proxy, Struck, play_all, random_faults};
 
 const THREADS: usize = 24;
 const CALLS: usize = 30;
@@ -312,7 +312,7 @@ fn check(conn: &Connection, told: &[Told]) -> Result<usize> {
     Ok(told.iter().filter(|told| told.fate == Fate::Ran).count())
 }
 
-fn run(seed: u64, reconnects: bool) -> (usize, Struck) {
+fn run(seed: u64, reconnects: bool) -> (u64, Struck) {
     let server = support::server();
     let mut rng = fastrand::Rng::with_seed(seed);
     let hasty = rng.bool();
@@ -343,31 +343,11 @@ fn run(seed: u64, reconnects: bool) -> (usize, Struck) {
     // What was still on its way to the server has arrived when the server has closed all others.
     let conn = support::open(&server);
     let settled = support::until("the server has let go of the others", || Ok(conn.client_list().wait()?.len() == 1));
-    (settled.and_then(|()| check(&conn, &told)).expect("the server answers"), struck)
+    (settled.and_then(|()| check(&conn, &told)).expect("the server answers") as u64, struck)
 }
 
 fn run_all(reconnects: bool) {
-    let number = |name| std::env::var(name).ok().map(|text: String| text.parse().expect("a number"));
-    let seeds: std::ops::Range<u64> = match number("REDEFER_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("REDEFER_SEEDS").unwrap_or(8),
-    };
-    let one = seeds.end - seeds.start == 1;
-    let (mut ran, mut struck) = (0, Struck::default());
-    for seed in seeds {
-        let noted = Arc::new(seed);
-        let (more, strikes) = support::within(HANGS, move || {
-            catch_unwind(|| run(*noted, reconnects)).unwrap_or_else(|panic| {
-                eprintln!("REDEFER_SEED={noted}, reconnects: {reconnects}");
-                std::panic::resume_unwind(panic)
-            })
-        });
-        ran += more;
-        struck.add(strikes);
-    }
-    // Else the test would say nothing.
-    assert!(one || ran > 500, "{ran} were acknowledged");
-    assert!(one || struck.closes + struck.resets > 3, "{struck:?}");
+    play_all(0..8, HANGS, reconnects, run);
 }
 
 #[test]

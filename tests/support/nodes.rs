@@ -1,5 +1,6 @@
 //! Nodes of a cluster that say what the test dictates.
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use redefer::cluster::{Cluster, slot_of};
 use redefer::resp::Decoder;
-use redefer::{Config, Result};
+use redefer::{Config, ConnectionLost, Error, Result, Sent};
 
 pub type Words = Vec<String>;
 
@@ -171,6 +172,34 @@ pub fn nodes<const N: usize>() -> [Node; N] {
     nodes
 }
 
+/// Nodes that redirect at random, and give each command its key back sooner or later. `chops`: every byte alone.
+pub fn storm(chops: bool) -> [Node; 3] {
+    let [a, b, c] = nodes();
+    let ports = [a.port, b.port, c.port];
+    for (index, node) in [&a, &b, &c].into_iter().enumerate() {
+        node.chops.store(chops, Ordering::SeqCst);
+        let mut state = index as u64 + 1;
+        let mut tries: HashMap<String, u32> = HashMap::new();
+        node.does(move |words| {
+            if words[0] == "ASKING" {
+                return say("+OK");
+            }
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (slot, other) = (slot_of(words[1].as_bytes()), ports[(state >> 40) as usize % 3]);
+            let tried = tries.entry(words[1].clone()).or_default();
+            *tried += 1;
+            match (state >> 33) % 8 {
+                0 if *tried < 4 => say(&format!("-MOVED {slot} 127.0.0.1:{other}")),
+                1 if *tried < 4 => say(&format!("-ASK {slot} 127.0.0.1:{other}")),
+                2 if *tried < 4 => say("-TRYAGAIN"),
+                3 => bulk(&format!("{}\r\n-MOVED {slot} 127.0.0.1:{other}", words[1])),
+                _ => bulk(&words[1]),
+            }
+        });
+    }
+    [a, b, c]
+}
+
 /// What CLUSTER SLOTS says when each of these has as many slots, in their order.
 pub fn owners(nodes: &[&Node]) -> String {
     let bound = |index: usize| index * 16_384 / nodes.len();
@@ -207,4 +236,20 @@ pub fn text_of(said: Say) -> String {
 pub fn once(said: Say) -> impl FnMut(&Words) -> Say + Send {
     let text = text_of(said);
     move |_| Say::Bytes(text.clone())
+}
+
+/// How a command under load failed: whether it may have run.
+pub fn may_have_run(error: &Error, context: &str) -> bool {
+    match error {
+        Error::ConnectionLost(lost) => ConnectionLost::sent(lost) == Sent::Fully,
+        Error::Timeout => true,
+        Error::Io(_) => false,
+        // Not served in time.
+        Error::Server(error) => match error.code() {
+            Some("CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK" | "READONLY" | "LOADING" | "EXECABORT") => false,
+            // The server ended a script or the like: nobody knows.
+            other => panic!("{context}: {other:?} {error}"),
+        },
+        other => panic!("{context}: {other}"),
+    }
 }

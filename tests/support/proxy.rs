@@ -17,7 +17,9 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
+use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -568,4 +570,30 @@ fn reset(socket: &Socket) {
 
 fn loopback(port: u16) -> SockAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into()
+}
+
+/// Plays each of these seeds, or the one that `REDEFER_SEED` names, each for at most `limit`: `play` says how much has come of
+/// it, and what has struck the connections.
+pub fn play_all(seeds: Range<u64>, limit: Duration, reconnects: bool, play: fn(u64, bool) -> (u64, Struck)) {
+    let number = |name| std::env::var(name).ok().map(|text: String| text.parse().expect("a number"));
+    let seeds: Range<u64> = match (number("REDEFER_SEED"), number("REDEFER_SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, Some(count)) => 0..count,
+        (None, None) => seeds,
+    };
+    let one = seeds.end - seeds.start == 1;
+    let (mut came, mut struck) = (0, Struck::default());
+    for seed in seeds {
+        let (more, strikes) = super::within(limit, move || {
+            catch_unwind(|| play(seed, reconnects)).unwrap_or_else(|panic| {
+                eprintln!("REDEFER_SEED={seed}, reconnects: {reconnects}");
+                std::panic::resume_unwind(panic)
+            })
+        });
+        came += more;
+        struck.add(strikes);
+    }
+    // Else the test would say nothing.
+    assert!(one || came > 500, "{came}");
+    assert!(one || struck.closes + struck.resets > 3, "{struck:?}");
 }
