@@ -371,8 +371,13 @@ impl<G: Grouping> Queue<G> {
 
     /// The commands, and whether one is missing from them.
     pub(crate) fn commands(&mut self) -> (&[u8], bool) {
+        let missing = self.misses_any();
         let Buffer { bytes, len } = self.commands.get_mut();
-        (&bytes[..*len], self.missing.get())
+        (&bytes[..*len], missing)
+    }
+
+    pub(crate) fn misses_any(&self) -> bool {
+        self.missing.get()
     }
 
     /// Whether it has not been taken in or given up.

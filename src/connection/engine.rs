@@ -277,6 +277,18 @@ impl Engine {
         }
     }
 
+    /// Whether the command of this place has yet to be written, and can be.
+    #[inline]
+    pub(super) fn is_unwritten(&self, place: u64) -> bool {
+        !self.output.is_empty() && place >= self.flushed && self.is_up() && self.doom.is_none()
+    }
+
+    /// How many commands have yet to be written.
+    #[inline]
+    pub(super) fn unwritten(&self) -> u64 {
+        self.issued.saturating_sub(self.flushed)
+    }
+
     #[cold]
     fn unwritable(&mut self, why: Option<Unwritten>, fault: Fault) -> u64 {
         self.born_failed(why.map_or_else(|| fault.error(), super::issue::unwritten))

@@ -203,14 +203,12 @@ impl Connection {
 
     /// Whether the command of this place has yet to be written, and can be.
     pub(crate) fn is_unwritten(&mut self, place: u64) -> bool {
-        let engine = self.engine.get_mut();
-        !engine.output.is_empty() && place >= engine.flushed && engine.is_up()
+        self.engine.get_mut().is_unwritten(place)
     }
 
     /// How many commands have yet to be written.
     pub(crate) fn unwritten(&mut self) -> u64 {
-        let engine = self.engine.get_mut();
-        engine.issued.saturating_sub(engine.flushed)
+        self.engine.get_mut().unwritten()
     }
 
     /// The first place whose command has yet to be written, if so much is gathered that no more should be.

@@ -314,15 +314,13 @@ impl Share {
     /// Whether the command of this place has yet to be written, and can be.
     #[inline]
     pub(crate) fn is_unwritten(&mut self, at: u64) -> bool {
-        let engine = self.engine();
-        !engine.output.is_empty() && at >= engine.flushed && engine.is_up() && engine.doom.is_none()
+        self.engine().is_unwritten(at)
     }
 
     /// How many commands have yet to be written.
     #[inline]
     pub(crate) fn unwritten(&mut self) -> u64 {
-        let engine = self.engine();
-        engine.issued.saturating_sub(engine.flushed)
+        self.engine().unwritten()
     }
 
     // Moving bytes.

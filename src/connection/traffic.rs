@@ -20,8 +20,8 @@ impl Engine {
         self.next < self.flushed || self.output.written > 0
     }
 
-    /// Writes what the socket takes at once, and says whether that was everything. What has arrived is taken first, so
-    /// that the server need not keep it for us.
+    /// Writes what the socket takes at once, and says whether that was everything, or a thread is away to do it. What has arrived
+    /// is taken first, so that the server need not keep it for us.
     pub(super) fn try_flush(&mut self) -> Result<bool> {
         self.check()?;
         if self.output.is_empty() || self.sending {

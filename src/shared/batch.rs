@@ -80,11 +80,9 @@ impl SharedBatch<'_> {
     fn send(&mut self, patient: bool) -> Result<()> {
         let shared = self.queue.on();
         let places = self.queue.len() as u64;
-        let Some(group) = self.queue.close() else { return Err(Error::Refused(IN_USE)) };
-        let (bytes, missing) = self.queue.commands();
         let mut visit = shared.table.visit();
         let mut deadline = Deadline::new(visit.wire().allowance());
-        let room = if missing {
+        let room = if self.queue.misses_any() {
             Err(Error::Refused(IN_USE))
         } else if places == 0 || visit.wire().has_room(places) {
             Ok(())
@@ -93,6 +91,9 @@ impl SharedBatch<'_> {
         } else {
             Err(Error::Timeout)
         };
+        // Not before, or a panic in the wait would leave the group behind.
+        let Some(group) = self.queue.close() else { return Err(Error::Refused(IN_USE)) };
+        let (bytes, _) = self.queue.commands();
         let wire = visit.wire();
         let entered = room.map_err(|error| wire.without_room(error)).and_then(|()| wire.enter_batch(group, bytes));
         let end = match entered {

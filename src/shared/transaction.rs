@@ -61,11 +61,13 @@ impl<'c> SharedTransaction<'c> {
     pub fn commit(mut self) -> SharedReply<'c, ()> {
         let shared = self.queue.on();
         let places = 2 * self.queue.len() as u64 + 2;
-        let Some(group) = self.queue.close() else { return SharedReply::new(shared, place::BUSY) };
-        let (bytes, missing) = self.queue.commands();
         let mut visit = shared.table.visit();
         let mut deadline = Deadline::new(visit.wire().allowance());
-        let commit = match visit.wait(Want::Room(places), &mut deadline) {
+        let room = visit.wait(Want::Room(places), &mut deadline);
+        // Not before, or a panic in the wait would leave the group behind.
+        let Some(group) = self.queue.close() else { return SharedReply::new(shared, place::BUSY) };
+        let (bytes, missing) = self.queue.commands();
+        let commit = match room {
             Ok(_) => visit.wire().connection().commit_group(group, bytes, missing, None).0,
             Err(error) => {
                 let error = visit.wire().without_room(error);
