@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use redefer::cluster::{Cluster, ClusterConfig, ClusterReply, ReadFrom, slot_of};
 use redefer::commands::ScanOptions;
 use redefer::prelude::*;
@@ -81,17 +82,17 @@ fn load(
     let mut window: VecDeque<(usize, Asked<'_>)> = VecDeque::new();
     let mut last_good = Instant::now();
     let mut serial = 0_u64;
-    let mut random = fastrand_like(7);
+    let mut rng = Rng::with_seed(7);
     loop {
         let stopping = stop.load(Ordering::SeqCst);
         if stopping && window.is_empty() {
             break;
         }
         if !stopping {
-            let n = random() as usize % keys.len();
+            let n = rng.usize(..keys.len());
             let key = &keys[n];
             serial += 1;
-            let asked = match random() % 8 {
+            let asked = match rng.u64(..8) {
                 0 => {
                     let (at, text) = (format!("{key}:text"), format!("{n}:{serial}"));
                     let set = cluster.set(&at, &text);
@@ -117,7 +118,7 @@ fn load(
         }
         if stopping || window.len() >= 64 {
             // Not always the oldest.
-            let at = if random().is_multiple_of(4) { random() as usize % window.len() } else { 0 };
+            let at = if rng.u64(..4) == 0 { rng.usize(..window.len()) } else { 0 };
             let (n, asked) = window.remove(at).unwrap();
             let before = (outcome.unknown, outcome.unsent);
             match asked {
@@ -187,15 +188,6 @@ fn counted(reply: Result<u64>, known: &mut Known, outcome: &mut Outcome, key: &s
                 outcome.unsent += 1;
             }
         }
-    }
-}
-
-/// Numbers that look random and are the same each time.
-fn fastrand_like(seed: u64) -> impl FnMut() -> u64 {
-    let mut state = seed;
-    move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state >> 33
     }
 }
 

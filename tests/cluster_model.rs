@@ -8,36 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redefer::cluster::{Cluster, ClusterMultiBulk, ClusterQueued, ClusterReply, slot_of};
+use fastrand::Rng;
+use redefer::cluster::{Cluster, ClusterMultiBulk, ClusterQueued, ClusterReply};
 use redefer::prelude::*;
-use redefer::resp::Frame;
 use redefer::{Result, WaitError};
 use support::nodes::*;
+use support::unruly::*;
 use support::within;
-
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
-
-/// A value whose decoding fails or panics, as the text says.
-#[derive(Debug)]
-struct Moody(String);
-
-impl FromReply for Moody {
-    fn from_reply(frame: Frame<'_>) -> Result<Self> {
-        let text = String::from_reply(frame)?;
-        match text.bytes().last() {
-            Some(b'7') => std::panic::resume_unwind(Box::new("moody")),
-            Some(b'3') => Err(Error::custom("moody")),
-            _ => Ok(Moody(text)),
-        }
-    }
-}
 
 type Runs = Arc<Mutex<HashMap<String, u32>>>;
 
@@ -50,66 +27,8 @@ fn run(words: &Words, runs: &Runs) -> String {
     match &*words[0] {
         "MGET" => [format!("*{}\r\n", words.len() - 1), words[1..].iter().map(run).collect()].concat(),
         "LRANGE" => format!("*2\r\n{0}${1}\r\n{2}\r\n", run(&words[1]), words[1].len(), words[1]),
-        "DBSIZE" => ":1\r\n".to_owned(),
         _ => run(&words[1]),
     }
-}
-
-fn unruly(node: &Node, ports: [u16; 2], seed: u64, breaks: u64, runs: &Runs) {
-    let (runs, mut dice) = (runs.clone(), Dice(seed));
-    let mut queued: Option<(Vec<Words>, bool)> = None;
-    node.does(move |words| {
-        if breaks > 0 && dice.roll(breaks) == 0 {
-            queued = None;
-            return Say::Close;
-        }
-        let slot = words.get(1).map_or(0, |key| slot_of(key.as_bytes()));
-        let mut trouble = |slot: u16| {
-            let port = ports[dice.roll(2) as usize];
-            match dice.roll(8) {
-                0 | 1 => Some(format!("-MOVED {slot} 127.0.0.1:{port}\r\n")),
-                2 => Some(format!("-ASK {slot} 127.0.0.1:{port}\r\n")),
-                3 => Some("-TRYAGAIN\r\n".to_owned()),
-                _ => None,
-            }
-        };
-        match &*words[0] {
-            "ASKING" => return say("+OK"),
-            "MULTI" => {
-                queued = Some((Vec::new(), false));
-                return say("+OK");
-            }
-            "EXEC" => {
-                let Some((commands, refused)) = queued.take() else { return say("-ERR EXEC without MULTI") };
-                if refused {
-                    return say("-EXECABORT");
-                }
-                if let Some(key) = commands.first().map(|words| words[1].clone())
-                    && let Some(error) = trouble(slot_of(key.as_bytes()))
-                {
-                    return Say::Bytes(error);
-                }
-                let replies: String = commands.iter().map(|words| run(words, &runs)).collect();
-                return Say::Bytes(format!("*{}\r\n{replies}", commands.len()));
-            }
-            _ => {}
-        }
-        if let Some((commands, refused)) = &mut queued {
-            // Seldom, or hardly any transaction gets through.
-            if slot % 3 == 0
-                && let Some(error) = trouble(slot)
-            {
-                *refused = true;
-                return Say::Bytes(error);
-            }
-            commands.push(words.clone());
-            return say("+QUEUED");
-        }
-        if words[0] == "DBSIZE" {
-            return say(":1");
-        }
-        Say::Bytes(trouble(slot).unwrap_or_else(|| run(words, &runs)))
-    });
 }
 
 /// What is waited for, and what it must be.
@@ -199,57 +118,59 @@ fn round(seed: u64, breaks: u64) -> (u32, u32) {
     let [a, b] = nodes();
     let runs: Runs = Arc::default();
     for node in [&a, &b] {
-        unruly(node, [a.port, b.port], seed ^ u64::from(node.port), breaks, &runs);
+        let nature = Nature { breaks, falls_silent: 0, troubles: 8 };
+        let runs = runs.clone();
+        unruly(node, &[a.port, b.port], seed ^ u64::from(node.port), nature, move |words| run(words, &runs));
     }
-    let mut dice = Dice(seed);
-    let cluster = Cluster::open(config(&a).max_outstanding(20 + dice.roll(200) as usize)).unwrap();
+    let mut rng = Rng::with_seed(seed);
+    let cluster = Cluster::open(config(&a).max_outstanding(20 + rng.usize(..200))).unwrap();
     let mut model = Model { runs: runs.clone(), done: 0, failed: 0 };
     let mut held = Vec::new();
     let mut next = 0;
     for _ in 0..600 {
-        let mut key = |dice: &mut Dice| {
+        let mut key = |rng: &mut Rng| {
             next += 1;
-            format!("{{{}}}:{next}", dice.roll(12))
+            format!("{{{}}}:{next}", rng.u64(..12))
         };
-        match dice.roll(16) {
+        match rng.u64(..16) {
             0..6 => {
-                let key = key(&mut dice);
+                let key = key(&mut rng);
                 held.push(Held::Get(cluster.get(&key), key));
             }
             6 => {
-                let key = key(&mut dice);
+                let key = key(&mut rng);
                 held.push(Held::Moody(cluster.get(&key), key));
             }
             7 => {
                 let tx = cluster.transaction();
-                let tag = dice.roll(12);
-                for _ in 0..1 + dice.roll(4) {
+                let tag = rng.u64(..12);
+                for _ in 0..1 + rng.u64(..4) {
                     next += 1;
                     let key = format!("{{{tag}}}:{next}");
                     held.push(Held::Queued(tx.get(&key), key));
                 }
-                if dice.roll(5) > 0 {
+                if rng.u64(..5) > 0 {
                     held.push(Held::Commit(tx.commit()));
                 }
             }
             8 => {
-                let keys: Vec<String> = (0..1 + dice.roll(5)).map(|_| key(&mut dice)).collect();
+                let keys: Vec<String> = (0..1 + rng.u64(..5)).map(|_| key(&mut rng)).collect();
                 held.push(Held::Many(cluster.mget(&keys), keys));
             }
             9 => {
-                let key = key(&mut dice);
+                let key = key(&mut rng);
                 held.push(Held::Many(cluster.lrange(&key, 0, -1), vec![key.clone(), key]));
             }
             10 => held.push(Held::Size(cluster.dbsize())),
             _ if !held.is_empty() => {
-                let one = held.swap_remove(dice.roll(held.len() as u64) as usize);
-                held.extend(model.settle(one, dice.roll(40)));
+                let one = held.swap_remove(rng.usize(..held.len()));
+                held.extend(model.settle(one, rng.u64(..40)));
             }
             _ => {}
         }
     }
     while let Some(one) = held.pop() {
-        let how = dice.roll(40);
+        let how = rng.u64(..40);
         held.extend(model.settle(one, how));
     }
     let _ = cluster.sync();

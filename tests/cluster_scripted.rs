@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use redefer::cluster::{Cluster, ClusterConfig, ClusterReply, slot_of};
 use redefer::prelude::*;
 use redefer::{Result, Sent, WaitError};
@@ -284,11 +285,10 @@ fn a_storm_of_redirects_brings_each_reply_to_its_caller() -> Result<()> {
         let cluster = open(&a);
         let count = if chops { 150 } else { 3000 };
         let mut replies: Vec<_> = (0..count).map(|n| (n, cluster.get::<String>(format!("key:{n}")))).collect();
-        let mut state = 11_u64;
+        let mut rng = Rng::with_seed(11);
         while !replies.is_empty() {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let (n, reply) = replies.swap_remove((state >> 33) as usize % replies.len());
-            match (state >> 20) % 8 {
+            let (n, reply) = replies.swap_remove(rng.usize(..replies.len()));
+            match rng.u64(..8) {
                 0 => reply.detach(),
                 1 => drop(reply),
                 _ => {
@@ -581,15 +581,15 @@ fn connections_that_break_in_a_storm_cost_no_handle_a_wrong_reply_and_run_nothin
         let runs: Arc<Mutex<HashMap<String, u32>>> = Arc::default();
         for (index, node) in [&a, &b].into_iter().enumerate() {
             node.chops.store(round % 2 == 1, Ordering::SeqCst);
-            let (mut state, runs) = (round * 2 + index as u64, runs.clone());
+            let (mut rng, runs) = (Rng::with_seed(round * 2 + index as u64), runs.clone());
             node.does(move |words| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let slot = slot_of(words.get(1).unwrap_or(&words[0]).as_bytes());
-                match (state >> 33) % 16 {
+                let slot = slot_of(words.get(1).unwrap_or(&words[0]));
+                let port = ports[rng.usize(..2)];
+                match rng.u64(..16) {
                     _ if words[0] == "ASKING" => say("+OK"),
                     0 => Say::Close,
-                    1..4 => say(&format!("-MOVED {slot} 127.0.0.1:{}", ports[(state >> 50) as usize % 2])),
-                    4 => say(&format!("-ASK {slot} 127.0.0.1:{}", ports[(state >> 50) as usize % 2])),
+                    1..4 => say(&format!("-MOVED {slot} 127.0.0.1:{port}")),
+                    4 => say(&format!("-ASK {slot} 127.0.0.1:{port}")),
                     5 => say("-TRYAGAIN"),
                     _ => {
                         *runs.lock().unwrap().entry(words[1].clone()).or_default() += 1;

@@ -13,6 +13,7 @@ pub mod scripted;
 pub mod shared;
 #[cfg(all(feature = "testing", feature = "tls"))]
 pub mod tls;
+pub mod unruly;
 
 use std::sync::mpsc;
 use std::thread;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use fastrand::Rng;
 use redefer::cluster::{Cluster, slot_of};
 use redefer::resp::Decoder;
 use redefer::{Config, ConnectionLost, Error, Result, Sent};
@@ -178,17 +179,16 @@ pub fn storm(chops: bool) -> [Node; 3] {
     let ports = [a.port, b.port, c.port];
     for (index, node) in [&a, &b, &c].into_iter().enumerate() {
         node.chops.store(chops, Ordering::SeqCst);
-        let mut state = index as u64 + 1;
+        let mut rng = Rng::with_seed(index as u64);
         let mut tries: HashMap<String, u32> = HashMap::new();
         node.does(move |words| {
             if words[0] == "ASKING" {
                 return say("+OK");
             }
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let (slot, other) = (slot_of(words[1].as_bytes()), ports[(state >> 40) as usize % 3]);
+            let (slot, other) = (slot_of(&words[1]), ports[rng.usize(..3)]);
             let tried = tries.entry(words[1].clone()).or_default();
             *tried += 1;
-            match (state >> 33) % 8 {
+            match rng.u64(..8) {
                 0 if *tried < 4 => say(&format!("-MOVED {slot} 127.0.0.1:{other}")),
                 1 if *tried < 4 => say(&format!("-ASK {slot} 127.0.0.1:{other}")),
                 2 if *tried < 4 => say("-TRYAGAIN"),
