@@ -32,6 +32,22 @@ fn a_cluster_has_primaries_with_their_slots_and_replicas() -> std::io::Result<()
 }
 
 #[test]
+fn replicas_take_over_by_themselves_only_when_the_cluster_is_there_and_not_if_the_test_says_so() -> std::io::Result<()>
+{
+    for (settings, is) in [(None, "no"), (Some("yes"), "yes")] {
+        let builder = settings
+            .into_iter()
+            .fold(Cluster::builder(), |builder, value| builder.config("cluster-replica-no-failover", value));
+        let cluster = builder.start()?;
+        for index in 0..6 {
+            let found = open(&cluster, index).config_get("cluster-replica-no-failover").wait::<Vec<(String, String)>>();
+            assert_eq!(found.map_err(as_io)?, [("cluster-replica-no-failover".to_owned(), is.to_owned())]);
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn a_slot_is_moved_with_its_keys() -> std::io::Result<()> {
     let cluster = Cluster::builder().replicas(0).start()?;
     let slot = 12_182;

@@ -20,6 +20,8 @@ const AGREED_WITHIN: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(5);
 /// How long a node may take to answer: it writes its file to disk before it does.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The setting of a replica that does not take over by itself.
+const NO_FAILOVER: &str = "cluster-replica-no-failover";
 /// How many slots there are.
 const SLOTS: u16 = 16_384;
 
@@ -158,7 +160,7 @@ impl ClusterBuilder {
     }
 
     /// Starts the nodes, joins them, hands out the slots, and returns when every node says that the cluster is in order and
-    /// has the same idea of it. Takes a second or a few.
+    /// has the same idea of it. Takes a second or a few. No replica takes over before.
     ///
     /// # Errors
     ///
@@ -172,6 +174,9 @@ impl ClusterBuilder {
         for index in 0..primaries * (1 + replicas) {
             let node = cluster.launch()?;
             let conn = cluster.open(&node.server)?;
+            if cluster.builder.holds_replicas() {
+                conn.config_set((NO_FAILOVER, "yes")).wait().map_err(other)?;
+            }
             // Before they know each other, so that no two have the same.
             conn.cluster_set_config_epoch(index as u64 + 1).wait().map_err(other)?;
             if index < primaries {
@@ -188,7 +193,18 @@ impl ClusterBuilder {
             cluster.replicate(index, index % primaries)?;
         }
         cluster.wait_until_agreed()?;
+        if cluster.builder.holds_replicas() {
+            for node in &cluster.nodes {
+                cluster.open(&node.server)?.config_set((NO_FAILOVER, "no")).wait().map_err(other)?;
+            }
+        }
         Ok(cluster)
+    }
+
+    /// Whether replicas are kept from taking over while the cluster is put together: on a busy machine a node may be silent for
+    /// longer than the timeout, and the replica that is to be given to it would wait for ever.
+    fn holds_replicas(&self) -> bool {
+        !self.settings.iter().any(|(key, _)| key.eq_ignore_ascii_case(NO_FAILOVER))
     }
 }
 
