@@ -25,6 +25,9 @@ instructions() {
 
 peers() {
     [ -e /usr/include/hiredis/hiredis.h ] || debian libhiredis-dev
+    case " $* " in
+    *" benchmark "*) command -v redis-benchmark >/dev/null || debian redis-tools ;;
+    esac
     cargo run --release --quiet --manifest-path benches/peers/Cargo.toml -- "$@"
 }
 

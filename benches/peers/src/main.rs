@@ -5,11 +5,12 @@
 //! … -- --rounds 9 --commands 500000 throughput lrange                               # some of it, more exactly
 //! ```
 //!
-//! The parts are `throughput`, `lrange`, `messages`, `cache`, `sending` and `memory`, and `shared` and `build`, which run
-//! only when asked for. Times are medians of the rounds, in each of which every client has its turn; so ratios can be trusted, and
+//! The parts are `throughput`, `lrange`, `messages`, `cache`, `sending` and `memory`, and `benchmark`, `shared` and `build`, which
+//! run only when asked for. Times are medians of the rounds, in each of which every client has its turn; so ratios can be trusted, and
 //! seconds only as far as the machine is idle. Each server is
 //! private, `redefer::testing::Server`. It shares the processors with the clients, as always on one machine.
 
+mod benchmark;
 mod build;
 mod cache;
 mod clients;
@@ -48,9 +49,10 @@ fn main() -> Outcome {
             "--commands" => extent.commands = value()?.parse()?,
             // What this program starts itself with, for measurements that need a process of their own.
             "--child" => return child(&value()?, &value()?),
-            "throughput" | "lrange" | "messages" | "cache" | "sending" | "memory" | "shared" | "build" => parts.push(arg),
+            "throughput" | "lrange" | "messages" | "cache" | "sending" | "memory" | "benchmark" | "shared"
+            | "build" => parts.push(arg),
             _ => {
-                let known = "throughput, lrange, messages, cache, sending, memory, shared, build, --rounds or --commands";
+                let known = "throughput, lrange, messages, cache, sending, memory, benchmark, shared, build, --rounds or --commands";
                 return Err(format!("{arg}: not {known}").into());
             }
         }
@@ -79,6 +81,9 @@ fn main() -> Outcome {
     }
     if wanted("memory") {
         memory::run(&server)?;
+    }
+    if parts.iter().any(|part| part == "benchmark") {
+        benchmark::run(&server, extent.rounds, extent.commands)?;
     }
     if parts.iter().any(|part| part == "shared") {
         shared::run(&server, extent.rounds)?;
