@@ -99,7 +99,12 @@ impl<'a> ArgWriter<'a> {
     #[inline(always)]
     fn mark_keys(&mut self, start: usize, step: usize) {
         if let Some(keys) = &mut self.keys {
-            keys.extend(encode::bulk_ranges(&self.buf[..self.pos], start).step_by(step));
+            let mut ranges = encode::bulk_ranges(&self.buf[..self.pos], start);
+            // Most commands have one.
+            keys.extend(ranges.next());
+            if step > 1 || keys.last().is_some_and(|key| key.end + 2 < self.pos) {
+                keys.extend(ranges.skip(step - 1).step_by(step));
+            }
         }
     }
 
