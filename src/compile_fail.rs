@@ -756,6 +756,8 @@
 //! std::thread::spawn(move || theirs.lpop::<Option<String>>("list").wait());
 //! let reply = cluster.incr("n");
 //! reply.wait()?;
+//! let batch = cluster.batch();
+//! std::thread::scope(|scope| drop(scope.spawn(move || batch.finish())));
 //! drop(cluster);
 //! # Ok::<(), redefer::Error>(())
 //! ```
@@ -794,6 +796,14 @@
 //! # use redefer::prelude::*;
 //! let cluster = redefer::SharedCluster::open("redis://127.0.0.1")?;
 //! cluster.client_setname("name").wait()?;
+//! # Ok::<(), redefer::Error>(())
+//! ```
+//!
+//! ```compile_fail,E0277
+//! # use redefer::prelude::*;
+//! let cluster = redefer::SharedCluster::open("redis://127.0.0.1")?;
+//! let batch = cluster.batch();
+//! std::thread::scope(|scope| drop(scope.spawn(|| batch.incr("n").wait())));
 //! # Ok::<(), redefer::Error>(())
 //! ```
 //!

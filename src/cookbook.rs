@@ -1145,7 +1145,7 @@
 //!
 //! A [`SharedCluster`](crate::SharedCluster) is for what each thread does at once. What takes a connection for a while, or goes
 //! through everything, is done on a [`Cluster`](crate::cluster::Cluster) beside it, opened from the same configuration by the
-//! thread that needs it: `scan`, `batch`, `watch` and `transact`, BLPOP, subscriptions.
+//! thread that needs it: `scan`, `watch` and `transact`, BLPOP, subscriptions.
 //!
 //! ```
 //! # #[cfg(all(unix, feature = "testing"))] {

@@ -1,7 +1,9 @@
 //! Which groups of commands each executor has: one list, so that a group cannot be forgotten on one of them.
 
 use crate::batch::Batch;
-use crate::cluster::{Cluster, ClusterBatch, ClusterTransaction, SharedCluster, SharedClusterTransaction};
+use crate::cluster::{
+    Cluster, ClusterBatch, ClusterTransaction, SharedCluster, SharedClusterBatch, SharedClusterTransaction,
+};
 use crate::commands::*;
 use crate::connection::Connection;
 use crate::idempotent::Idempotent;
@@ -38,7 +40,7 @@ on_all!(&Shared, Idempotent<&Shared>, &SharedBatch<'_>, &SharedTransaction<'_>);
 on_all!(&crate::cache::Cached, crate::cache::OptedIn<'_>);
 
 on_all!(&Cluster, Idempotent<&Cluster>, &ClusterBatch<'_>, &ClusterTransaction<'_>);
-on_all!(&SharedCluster, Idempotent<&SharedCluster>, &SharedClusterTransaction<'_>);
+on_all!(&SharedCluster, Idempotent<&SharedCluster>, &SharedClusterBatch<'_>, &SharedClusterTransaction<'_>);
 
 // What is set for the connection, which others must not have set for them.
 impl ClientSettingCommands for &Connection {}

@@ -146,6 +146,7 @@ fn is_bearable(error: &Error) -> bool {
     match error {
         Error::ConnectionLost(_) | Error::Timeout | Error::Io(_) | Error::NotCommitted => true,
         Error::Custom(_) => error.to_string().contains("moody"),
+        Error::Batch(error) => is_bearable(error.first()),
         Error::Server(_) => matches!(error.code(), Some("MOVED" | "ASK" | "TRYAGAIN" | "EXECABORT")),
         _ => false,
     }
@@ -173,6 +174,15 @@ macro_rules! briefly {
     };
 }
 
+/// Drops something while its thread panics.
+fn dropped_in_panic<T>(held: T) {
+    let panicked = catch_unwind(AssertUnwindSafe(move || {
+        let _held = held;
+        std::panic::resume_unwind(Box::new("dropped"));
+    }));
+    assert!(panicked.is_err());
+}
+
 /// Does something with a handle, and gives it back if it is still good.
 fn use_up<'c>(held: Held<'c>, dice: &mut Dice) -> Option<Held<'c>> {
     let how = dice.roll(12);
@@ -184,14 +194,7 @@ fn use_up<'c>(held: Held<'c>, dice: &mut Dice) -> Option<Held<'c>> {
         (0, Held::Commit(reply)) => reply.detach(),
         (1, held) => drop(held),
         (2, held) => std::mem::forget(held),
-        (3, held) => {
-            // Dropped while its thread panics.
-            let panicked = catch_unwind(AssertUnwindSafe(move || {
-                let _held = held;
-                std::panic::resume_unwind(Box::new("dropped"));
-            }));
-            assert!(panicked.is_err());
-        }
+        (3, held) => dropped_in_panic(held),
         (4 | 5, Held::Reply(reply, is)) => {
             briefly!(reply, time, |outcome| good(outcome, &is), |reply| Held::Reply(reply, is.clone()));
         }
@@ -242,7 +245,7 @@ fn act<'c>(
             next += 1;
             next
         };
-        match dice.roll(16) {
+        match dice.roll(17) {
             0..=4 => {
                 let n = number();
                 issued.fetch_add(1, Ordering::Relaxed);
@@ -280,6 +283,22 @@ fn act<'c>(
                     held.extend(found);
                 }
             },
+            12 => {
+                let batch = cluster.batch();
+                for _ in 0..dice.roll(6) {
+                    let n = number();
+                    let reply = batch.getset(&own, n);
+                    if dice.roll(2) == 0 {
+                        held.push(Held::Queued(reply, format!("{own}={n}")));
+                    }
+                }
+                match dice.roll(6) {
+                    0 => drop(batch),
+                    1 => std::mem::forget(batch),
+                    2 => dropped_in_panic(batch),
+                    _ => good(batch.finish(), &()),
+                }
+            }
             11 if !held.is_empty() => {
                 let given = held.swap_remove(dice.roll(held.len() as u64) as usize);
                 pool.lock().unwrap().push(given);

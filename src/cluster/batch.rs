@@ -6,9 +6,9 @@ use std::fmt;
 
 use super::Cluster;
 use super::bulk::ClusterMultiBulk;
-use super::core::{Core, Where};
+use super::core::Core;
 use super::reply::ClusterQueued;
-use super::ticket::{BUSY, Ticket, batched};
+use super::ticket::{BUSY, batched};
 use super::wait::Time;
 use crate::args::{Arguments, Command, ToArgs};
 use crate::connection::{IN_USE, Stored};
@@ -90,7 +90,7 @@ impl<'c> ClusterBatch<'c> {
     pub fn finish(mut self) -> Result<()> {
         let Some(id) = self.id.take() else { return Err(Error::Refused(IN_USE)) };
         let outcome = self.cluster.with(|core| {
-            let settled = core.settle_batch(id, &mut Time::usual());
+            let settled = core.settle_batch(id);
             let outcome = core.close_batch(id);
             match settled {
                 Ok(()) => outcome,
@@ -108,7 +108,13 @@ impl<'c> ClusterBatch<'c> {
                 self.missing.set(true);
                 BUSY
             }
-            ticket => self.cluster.with(|core| core.add_to_batch(id, ticket)).unwrap_or(BUSY),
+            ticket => {
+                let added = self.cluster.with(|core| {
+                    core.wait_for_dropped(id);
+                    core.add_to_batch(id, ticket)
+                });
+                added.unwrap_or(BUSY)
+            }
         }
     }
 }
@@ -173,102 +179,32 @@ impl Record {
     }
 }
 
+/// What is done for a cluster that is one thread's own: it waits.
 impl Core {
-    fn open_batch(&mut self) -> u32 {
-        let record =
-            Record { tickets: Vec::new(), dropped: VecDeque::new(), failed: 0, first: None, live: 1, open: true };
-        self.batches.insert(record)
-    }
-
-    fn add_to_batch(&mut self, id: u32, ticket: u64) -> u64 {
-        self.look_at_dropped(id, self.config.base.max_outstanding);
-        let Some(record) = self.batches.get_mut(id) else { return BUSY };
-        let index = record.tickets.len() as u32;
-        record.tickets.push(ticket);
-        record.live += 1;
-        batched(id, index)
-    }
-
-    /// The ticket of a command of a batch.
-    pub(super) fn ticket_in_batch(&mut self, id: u32, index: u32) -> u64 {
-        self.batches.get_mut(id).and_then(|record| record.tickets.get(index as usize).copied()).unwrap_or(BUSY)
-    }
-
-    /// Looks at what has come for commands whose handles were dropped, as far as it is at hand; waits only if there are more
-    /// of them than this.
-    fn look_at_dropped(&mut self, id: u32, most: usize) {
+    /// Waits where too many replies are to come that nobody asks for.
+    fn wait_for_dropped(&mut self, id: u32) {
         let mut time = Time::usual();
-        loop {
-            let Some(record) = self.batches.get_mut(id) else { return };
-            let Some(index) = record.dropped.front().copied() else { return };
-            let (many, ticket) = (record.dropped.len() > most, record.tickets[index as usize]);
-            if !many && (matches!(Ticket::of(ticket), Ticket::Spread(_)) || self.locate(ticket) != Where::Here) {
-                return;
+        while let Some(at) = self.look_at_dropped(id) {
+            if self.arrive(at, &mut time).is_err() {
+                self.give_up_dropped(id);
             }
-            let outcome = match self.wait_frame(ticket, &mut time) {
-                Err(WaitError::Timeout(())) => Err(self.expire(ticket)),
-                Err(WaitError::Failed(error)) => Err(error),
-                Ok(frame) => Ok(frame),
-            };
-            let Some(record) = self.batches.get_mut(id) else { return };
-            record.dropped.pop_front();
-            record.taken(index);
-            record.note(index, outcome);
         }
     }
 
     /// Waits until the outcome of all commands is known.
-    fn settle_batch(&mut self, id: u32, time: &mut Time) -> Result<(), WaitError<()>> {
-        let count = self.batches.get_mut(id).map_or(0, |record| record.tickets.len());
-        for index in 0..count {
-            let ticket = self.ticket_in_batch(id, index as u32);
-            match Ticket::of(ticket) {
-                Ticket::Spread(_) => self.parts_of(ticket).into_iter().try_for_each(|part| self.arrive(part, time))?,
-                _ => self.arrive(ticket, time)?,
-            }
+    fn settle_batch(&mut self, id: u32) -> Result<(), WaitError<()>> {
+        let (mut from, mut time) = (0, Time::usual());
+        while let Some(at) = self.unsettled_in_batch(id, &mut from) {
+            self.arrive(at, &mut time)?;
         }
         Ok(())
     }
 
     fn settle_batch_in_drop(&mut self, id: u32) {
-        let count = self.batches.get_mut(id).map_or(0, |record| record.tickets.len());
-        let mut time = Time::usual();
-        for index in 0..if std::thread::panicking() { 0 } else { count } {
-            let ticket = self.ticket_in_batch(id, index as u32);
-            for part in self.parts_of(ticket) {
-                if !self.may_wait_in_drop(part) || self.arrive(part, &mut time).is_err() {
-                    return;
-                }
-            }
-        }
-    }
-
-    /// The batch is over: what its commands have met with whose handles were dropped. What has not been answered is given up.
-    fn close_batch(&mut self, id: u32) -> Result<()> {
-        let Some(record) = self.batches.get_mut(id) else { return Ok(()) };
-        record.open = false;
-        let dropped = std::mem::take(&mut record.dropped);
-        for index in dropped {
-            let ticket = self.ticket_in_batch(id, index);
-            if self.parts_of(ticket).into_iter().all(|part| self.locate(part) == Where::Here) {
-                let outcome = self.wait_frame(ticket, &mut Time::usual()).map_err(|error| match error {
-                    WaitError::Failed(error) => error,
-                    WaitError::Timeout(()) => Error::Timeout,
-                });
-                if let Some(record) = self.batches.get_mut(id) {
-                    record.note(index, outcome);
-                }
-            } else {
-                self.detach(ticket);
-            }
-        }
-        let Some(record) = self.batches.get_mut(id) else { return Ok(()) };
-        let (first, failed) = (record.first.take(), record.failed);
-        self.release_batch(id);
-        match first {
-            None => Ok(()),
-            Some((position, error)) => Err(Error::Batch(std::sync::Arc::new(BatchError::new(error, position, failed)))),
-        }
+        let (mut from, mut time) = (0, Time::usual());
+        while let Some(at) = self.unsettled_in_drop(id, &mut from)
+            && self.arrive(at, &mut time).is_ok()
+        {}
     }
 
     /// Waits for a command of a batch and takes its reply.
@@ -279,6 +215,97 @@ impl Core {
             self.taken_in_batch(id, index);
         }
         outcome
+    }
+}
+
+/// The books of batches, for whatever waits for them: nothing here blocks.
+impl Core {
+    pub(super) fn open_batch(&mut self) -> u32 {
+        let record =
+            Record { tickets: Vec::new(), dropped: VecDeque::new(), failed: 0, first: None, live: 1, open: true };
+        self.batches.insert(record)
+    }
+
+    pub(super) fn add_to_batch(&mut self, id: u32, ticket: u64) -> u64 {
+        let Some(record) = self.batches.get_mut(id) else { return BUSY };
+        let index = record.tickets.len() as u32;
+        record.tickets.push(ticket);
+        record.live += 1;
+        batched(id, index)
+    }
+
+    /// The ticket of a command of a batch.
+    pub(super) fn ticket_in_batch(&self, id: u32, index: u32) -> u64 {
+        self.batches.get(id).and_then(|record| record.tickets.get(index as usize).copied()).unwrap_or(BUSY)
+    }
+
+    /// Looks at what has come for commands whose handles were dropped. What is to be waited for, if too many of them are left:
+    /// the replies behind the first that is to come are kept.
+    pub(super) fn look_at_dropped(&mut self, id: u32) -> Option<u64> {
+        loop {
+            let record = self.batches.get_mut(id)?;
+            let (index, many) = (*record.dropped.front()?, record.dropped.len() > self.config.base.max_outstanding);
+            if let Some(at) = self.awaited(self.ticket_in_batch(id, index)) {
+                return many.then_some(at);
+            }
+            self.first_dropped(id, Core::take_here);
+        }
+    }
+
+    /// The first of these has not been answered within the time.
+    pub(super) fn give_up_dropped(&mut self, id: u32) {
+        self.first_dropped(id, |core, ticket| Err(core.expire(ticket)));
+    }
+
+    /// Notes what the first of these has come to.
+    fn first_dropped(&mut self, id: u32, outcome: impl FnOnce(&mut Core, u64) -> Result<Stored>) {
+        let Some(index) = self.batches.get_mut(id).and_then(|record| record.dropped.pop_front()) else { return };
+        let outcome = outcome(self, self.ticket_in_batch(id, index));
+        if let Some(record) = self.batches.get_mut(id) {
+            record.taken(index);
+            record.note(index, outcome);
+        }
+    }
+
+    /// What is to be waited for, from this command of a batch on, until the outcome of all is known.
+    pub(super) fn unsettled_in_batch(&mut self, id: u32, from: &mut u32) -> Option<u64> {
+        loop {
+            let ticket = self.batches.get(id)?.tickets.get(*from as usize).copied()?;
+            if let Some(at) = self.awaited(ticket) {
+                return Some(at);
+            }
+            *from += 1;
+        }
+    }
+
+    /// The same, as long as the drop of the batch may wait.
+    pub(super) fn unsettled_in_drop(&mut self, id: u32, from: &mut u32) -> Option<u64> {
+        if std::thread::panicking() {
+            return None;
+        }
+        self.unsettled_in_batch(id, from).filter(|at| self.may_wait_in_drop(*at))
+    }
+
+    /// The batch is over: what its commands have met with whose handles were dropped. What has not been answered is given up.
+    pub(super) fn close_batch(&mut self, id: u32) -> Result<()> {
+        let Some(record) = self.batches.get_mut(id) else { return Ok(()) };
+        record.open = false;
+        while let Some(index) = self.batches.get(id).and_then(|record| record.dropped.front().copied()) {
+            let ticket = self.ticket_in_batch(id, index);
+            if self.awaited(ticket).is_none() {
+                self.first_dropped(id, Core::take_here);
+            } else {
+                self.detach(ticket);
+                self.batches.get_mut(id).and_then(|record| record.dropped.pop_front());
+            }
+        }
+        let Some(record) = self.batches.get_mut(id) else { return Ok(()) };
+        let (first, failed) = (record.first.take(), record.failed);
+        self.release_batch(id);
+        match first {
+            None => Ok(()),
+            Some((position, error)) => Err(Error::Batch(std::sync::Arc::new(BatchError::new(error, position, failed)))),
+        }
     }
 
     pub(super) fn expire_batched(&mut self, id: u32, index: u32) -> Error {
@@ -299,7 +326,8 @@ impl Core {
         self.release_batch(id);
     }
 
-    fn taken_in_batch(&mut self, id: u32, index: u32) {
+    /// The reply of a handle was taken.
+    pub(super) fn taken_in_batch(&mut self, id: u32, index: u32) {
         if let Some(record) = self.batches.get_mut(id) {
             record.taken(index);
         }

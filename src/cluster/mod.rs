@@ -118,7 +118,8 @@ pub(in crate::cluster) use execute::Issued;
 pub use reply::{ClusterQueued, ClusterReply};
 pub use scan::ClusterScan;
 pub use shared::{
-    SharedCluster, SharedClusterMultiBulk, SharedClusterQueued, SharedClusterReply, SharedClusterTransaction,
+    SharedCluster, SharedClusterBatch, SharedClusterMultiBulk, SharedClusterQueued, SharedClusterReply,
+    SharedClusterTransaction,
 };
 pub(crate) use slot::hash_tag;
 pub use slot::slot_of;

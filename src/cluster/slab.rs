@@ -27,6 +27,10 @@ impl<T> Slab<T> {
         }
     }
 
+    pub(super) fn get(&self, id: u32) -> Option<&T> {
+        self.values.get(id as usize)?.as_ref()
+    }
+
     pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         self.values.get_mut(id as usize)?.as_mut()
     }
@@ -51,5 +55,6 @@ mod tests {
         assert_eq!((slab.take(1), slab.take(1), slab.take(7)), (Some(1), None, None));
         assert_eq!((slab.insert(9), slab.insert(10)), (1, 3));
         assert_eq!((slab.get_mut(1).copied(), slab.get_mut(4)), (Some(9), None));
+        assert_eq!((slab.get(3).copied(), slab.get(4)), (Some(10), None));
     }
 }

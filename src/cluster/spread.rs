@@ -87,7 +87,7 @@ pub(super) fn cross_slot() -> Error {
 }
 
 impl Core {
-    pub(super) fn spread(&mut self, id: u32) -> Option<&mut Spread> {
+    fn spread(&mut self, id: u32) -> Option<&mut Spread> {
         self.spreads.get_mut(id)
     }
 
@@ -96,6 +96,31 @@ impl Core {
         match Ticket::of(ticket) {
             Ticket::Spread(id) => self.spread(id).map(|spread| spread.parts.clone()).unwrap_or_default(),
             _ => vec![ticket],
+        }
+    }
+
+    /// For what a ticket waits, looked at without taking anything.
+    pub(super) fn awaited(&mut self, ticket: u64) -> Option<u64> {
+        let at = match Ticket::of(ticket) {
+            Ticket::Spread(id) => {
+                let mut parts = self.spreads.get(id)?.parts.iter().copied();
+                return parts.find(|part| self.locate(*part) != Where::Here);
+            }
+            Ticket::Batched(id, index) => return self.awaited(self.ticket_in_batch(id, index)),
+            Ticket::Member(id, _) => self.commit_of(id)?,
+            Ticket::Sent(..) | Ticket::Other => ticket,
+        };
+        (self.locate(at) != Where::Here).then_some(at)
+    }
+
+    /// Takes the reply of a ticket that [awaits](Core::awaited) nothing; not of one of a transaction or a batch.
+    pub(super) fn take_here(&mut self, ticket: u64) -> Result<Stored> {
+        match Ticket::of(ticket) {
+            Ticket::Spread(id) => match self.gather(id)? {
+                None => self.gathered(id)?.put_together(),
+                Some(_) => Err(Error::Refused(GONE)),
+            },
+            _ => self.take(ticket),
         }
     }
 

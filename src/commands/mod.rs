@@ -29,7 +29,7 @@
 //!
 //! "All" are `&`[`Connection`](crate::Connection), `&`[`Batch`](crate::Batch), `&`[`Transaction`](crate::Transaction),
 //! [`Idempotent`](crate::Idempotent), `&`[`Shared`](crate::Shared) with its [transactions](crate::SharedTransaction) and [batches](crate::SharedBatch), and
-//! `&`[`Cluster`](crate::Cluster) and `&`[`SharedCluster`](crate::SharedCluster) with their transactions; also `&`[`Ring`](crate::Ring), for commands with keys, and with the feature
+//! `&`[`Cluster`](crate::Cluster) and `&`[`SharedCluster`](crate::SharedCluster) with their transactions and batches; also `&`[`Ring`](crate::Ring), for commands with keys, and with the feature
 //! `cache` `&Cached` and `OptedIn`. The blocking ones are on a `Cluster` as well. What has no method here is issued with
 //! [`Execute::command`].
 //!

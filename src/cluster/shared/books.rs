@@ -129,8 +129,9 @@ impl Books {
                 _ => Ok(self.core.take_member(id, index).map(Brought::Reply)),
             },
             Ticket::Batched(id, index) => {
-                let ticket = self.core.ticket_in_batch(id, index);
-                self.look_for_reply(ticket)
+                let outcome = self.look_for_reply(self.core.ticket_in_batch(id, index))?;
+                self.core.taken_in_batch(id, index);
+                Ok(outcome)
             }
             Ticket::Sent(..) | Ticket::Other if self.core.locate(ticket) != Where::Here => Err(ticket),
             Ticket::Sent(..) | Ticket::Other => Ok(self.core.take(ticket).map(Brought::Reply)),
@@ -194,13 +195,13 @@ impl Books {
 
     /// Whether a wait for this ticket would not block.
     pub(super) fn is_here(&mut self, ticket: u64) -> bool {
-        self.awaited(ticket).is_none()
+        self.core.awaited(ticket).is_none()
     }
 
     /// A wait has ended without a reply, after as long as the configuration allows: the ticket is given up. Why its command has
     /// not run, if that is known.
     pub(super) fn expire(&mut self, ticket: u64) -> Error {
-        if let Some(at) = self.awaited(ticket) {
+        if let Some(at) = self.core.awaited(ticket) {
             self.note_silent(at);
         }
         self.core.expire(ticket)
@@ -214,26 +215,12 @@ impl Books {
         }
     }
 
-    /// For what a ticket waits, looked at without taking anything.
-    fn awaited(&mut self, ticket: u64) -> Option<u64> {
-        let at = match Ticket::of(ticket) {
-            Ticket::Spread(id) => {
-                let parts = self.core.spread(id).map(|spread| spread.parts.clone()).unwrap_or_default();
-                parts.into_iter().find(|part| self.core.locate(*part) != Where::Here)
-            }
-            Ticket::Member(id, _) => self.core.commit_of(id),
-            Ticket::Batched(id, index) => Some(self.core.ticket_in_batch(id, index)),
-            Ticket::Sent(..) | Ticket::Other => Some(ticket),
-        };
-        at.filter(|at| self.core.locate(*at) != Where::Here)
-    }
-
     /// What the drop of a handle may wait for.
     pub(super) fn may_wait_in_drop(&mut self, ticket: u64) -> Option<u64> {
         if std::thread::panicking() {
             return None;
         }
-        let at = self.awaited(ticket)?;
+        let at = self.core.awaited(ticket)?;
         self.core.may_wait_in_drop(at).then_some(at)
     }
 

@@ -80,39 +80,58 @@ impl SharedCluster {
         Idempotent::new(self)
     }
 
+    /// Issues a command, and if it is one of a batch, makes it that while nobody else has the lock.
     #[inline]
-    fn issue<A: Arguments>(&self, command: &Command<A>, flags: u8) -> u64 {
+    pub(super) fn issue<A: Arguments>(&self, command: &Command<A>, flags: u8, batch: Option<u32>) -> u64 {
         if A::DIRECT {
             let mut visit = self.table.visit();
-            if visit.wire().is_at_ease() {
-                return visit.wire().issue(|core| core.issue_command(command, flags));
+            let books = visit.wire();
+            if books.is_at_ease() && books.core().has_room_in(batch) {
+                return books.issue(|core| {
+                    let ticket = core.issue_command(command, flags);
+                    core.put_into(batch, ticket)
+                });
             }
         }
         // What the arguments do is their author's: it is done without the lock.
-        self.issue_ready(Issued::of(command), flags)
+        self.issue_ready(Issued::of(command), flags, batch)
     }
 
-    fn issue_ready(&self, issued: Result<Issued>, flags: u8) -> u64 {
+    fn issue_ready(&self, issued: Result<Issued>, flags: u8, batch: Option<u32>) -> u64 {
         let issued = issued.and_then(|issued| match issued.block {
             Some(_) => Err(Error::Refused(BLOCKS)),
             None => Ok(issued),
         });
         let issued = match issued {
             Ok(issued) => issued,
-            Err(error) => return self.born_failed(error),
+            Err(error) => return self.born_failed(error, batch),
         };
+        if let Some(Err(error)) = batch.map(|id| self.wait_for_dropped(id)) {
+            return self.born_failed(error, batch);
+        }
         if is_for_all(&issued) {
             self.table.visit().wire().core().doubt_strangers();
             self.freshen();
         }
         match self.with_room(|core| core.nodes_for(&issued, flags)) {
-            Ok(mut visit) => visit.wire().issue(|core| core.issue_ready(Ok(issued), flags)),
-            Err(error) => self.born_failed(error),
+            Ok(mut visit) => visit.wire().issue(|core| {
+                let ticket = core.issue_ready(Ok(issued), flags);
+                core.put_into(batch, ticket)
+            }),
+            Err(error) => self.born_failed(error, batch),
         }
     }
 
-    fn issue_named(&self, name: &str, arguments: impl ToArgs, flags: u8) -> u64 {
-        self.issue_ready(self.encode_named(name, arguments), flags)
+    pub(super) fn issue_named(&self, name: &str, arguments: impl ToArgs, flags: u8, batch: Option<u32>) -> u64 {
+        self.issue_ready(self.encode_named(name, arguments), flags, batch)
+    }
+
+    /// The ticket of a command that is not issued.
+    fn born_failed(&self, error: Error, batch: Option<u32>) -> u64 {
+        let mut visit = self.table.visit();
+        let core = visit.wire().core();
+        let ticket = core.born_failed(error);
+        core.put_into(batch, ticket)
     }
 
     /// Encodes a command by its name, and finds its keys.
@@ -180,30 +199,30 @@ impl<'c> Execute for &'c SharedCluster {
     type MultiBulk<T: FromReply> = SharedClusterMultiBulk<'c, T>;
 
     fn command<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> SharedClusterReply<'c, T> {
-        SharedClusterReply::new(self, self.issue_named(name, arguments, 0))
+        SharedClusterReply::new(self, self.issue_named(name, arguments, 0, None))
     }
 
     #[inline]
     fn execute<T: FromReply, A: Arguments>(self, command: Command<A>) -> SharedClusterReply<'c, T> {
-        SharedClusterReply::new(self, self.issue(&command, 0))
+        SharedClusterReply::new(self, self.issue(&command, 0, None))
     }
 
     #[inline]
     fn execute_multi<T: FromReply, A: Arguments>(self, command: Command<A>) -> SharedClusterMultiBulk<'c, T> {
-        SharedClusterMultiBulk::new(self, self.issue(&command, 0))
+        SharedClusterMultiBulk::new(self, self.issue(&command, 0, None))
     }
 }
 
 impl<'c> Lasting for &'c SharedCluster {
     fn command_again<T: FromReply>(self, name: &str, arguments: impl ToArgs) -> SharedClusterReply<'c, T> {
-        SharedClusterReply::new(self, self.issue_named(name, arguments, flag::IDEMPOTENT))
+        SharedClusterReply::new(self, self.issue_named(name, arguments, flag::IDEMPOTENT, None))
     }
 
     fn execute_again<T: FromReply, A: Arguments>(self, command: Command<A>) -> SharedClusterReply<'c, T> {
-        SharedClusterReply::new(self, self.issue(&command, flag::IDEMPOTENT))
+        SharedClusterReply::new(self, self.issue(&command, flag::IDEMPOTENT, None))
     }
 
     fn execute_multi_again<T: FromReply, A: Arguments>(self, command: Command<A>) -> SharedClusterMultiBulk<'c, T> {
-        SharedClusterMultiBulk::new(self, self.issue(&command, flag::IDEMPOTENT))
+        SharedClusterMultiBulk::new(self, self.issue(&command, flag::IDEMPOTENT, None))
     }
 }

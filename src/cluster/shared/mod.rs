@@ -1,5 +1,6 @@
 //! One cluster for many threads.
 
+mod batch;
 mod books;
 mod bulk;
 mod bytes;
@@ -14,6 +15,7 @@ mod wire;
 use std::fmt;
 use std::time::Duration;
 
+pub use batch::SharedClusterBatch;
 use books::{Books, FRESH};
 pub use bulk::SharedClusterMultiBulk;
 pub use reply::{SharedClusterQueued, SharedClusterReply};
@@ -70,7 +72,7 @@ use crate::shared::turn::{Table, Visit};
 /// # What is not there
 ///
 /// What one thread does must not be felt by the others: there are no commands that hold a connection (BLPOP, WAIT, XREAD with
-/// BLOCK), and no WATCH. These do not compile, and by name they are [`Error::Refused`]. Not there yet are batches, the iterators
+/// BLOCK), and no WATCH. These do not compile, and by name they are [`Error::Refused`]. Not there yet are the iterators
 /// over SCAN and its like, values from readers, and subscriptions. For all of them, take a [`Cluster`], or a connection
 /// [to a node](SharedCluster::connection_to).
 ///
@@ -220,16 +222,8 @@ impl SharedCluster {
     fn drop_reply(&self, ticket: u64) {
         let mut visit = self.table.visit();
         let mut deadline = deadline(&mut visit);
-        while let Some(at) = visit.wire().may_wait_in_drop(ticket) {
-            match visit.wait(Want::Settled(at), &mut deadline) {
-                Ok(_) => {}
-                Err(Error::Timeout) => {
-                    visit.wire().note_silent(at);
-                    break;
-                }
-                Err(_) => break,
-            }
-        }
+        // Whatever is the matter, the account is told what its reply is.
+        let _ = settle(&mut visit, &mut deadline, |books| books.may_wait_in_drop(ticket));
         visit.wire().core().detach(ticket);
     }
 
@@ -252,11 +246,23 @@ impl SharedCluster {
         }
         Ok(visit)
     }
+}
 
-    /// The ticket of a command that is not issued.
-    fn born_failed(&self, error: Error) -> u64 {
-        self.table.visit().wire().core().born_failed(error)
+/// Waits for what this names, one after the other, until it names nothing more.
+fn settle(
+    visit: &mut Visit<'_, Books>,
+    deadline: &mut Deadline,
+    mut next: impl FnMut(&mut Books) -> Option<u64>,
+) -> Result<()> {
+    while let Some(at) = next(visit.wire()) {
+        if let Err(error) = visit.wait(Want::Settled(at), deadline) {
+            if let Error::Timeout = error {
+                visit.wire().note_silent(at);
+            }
+            return Err(error);
+        }
     }
+    Ok(())
 }
 
 /// The usual deadline.

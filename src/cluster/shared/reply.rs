@@ -23,13 +23,13 @@ pub struct SharedClusterReply<'c, T> {
     value: PhantomData<fn() -> T>,
 }
 
-/// The handle of one reply of a [`SharedClusterTransaction`](super::SharedClusterTransaction): like [`SharedClusterReply`], but
-/// dropping it costs nothing and does not wait, and before the commit it is [`Error::NotCommitted`](crate::Error::NotCommitted)
-/// without I/O.
+/// The handle of one reply of a [`SharedClusterTransaction`](super::SharedClusterTransaction) or a
+/// [`SharedClusterBatch`](super::SharedClusterBatch): like [`SharedClusterReply`], but dropping it costs nothing and does not
+/// wait, and before the commit of a transaction it is [`Error::NotCommitted`](crate::Error::NotCommitted) without I/O.
 ///
 /// # Drop
 ///
-/// Gives the handle up. If its reply is an error, that goes to the account.
+/// Gives the handle up. If its reply is an error, that goes to the batch, as long as it is not finished, or else to the account.
 pub struct SharedClusterQueued<'c, T> {
     on: &'c SharedCluster,
     place: u64,
