@@ -1143,9 +1143,10 @@
 //!
 //! # A cluster for many threads
 //!
-//! A [`SharedCluster`](crate::SharedCluster) is for what each thread does at once. What takes a connection for a while, or goes
-//! through everything, is done on a [`Cluster`](crate::cluster::Cluster) beside it, opened from the same configuration by the
-//! thread that needs it: `scan`, `watch` and `transact`, BLPOP, subscriptions.
+//! A [`SharedCluster`](crate::SharedCluster) is for what threads do without keeping each other from it: commands, batches,
+//! transactions, scans. What takes a connection for a while is done on one beside it, by the thread that needs it: a
+//! subscriber, a [connection to a node](crate::SharedCluster::connection_to) for BLPOP, or a [`Cluster`](crate::cluster::Cluster)
+//! opened from the same configuration for `watch` and `transact`.
 //!
 //! ```
 //! # #[cfg(all(unix, feature = "testing"))] {
@@ -1190,18 +1191,22 @@
 //!     let refused = shared.rename("{user:3}:name", "{user:5}:name").wait();
 //!     assert_eq!(refused.unwrap_err().code(), Some("CROSSSLOT"));
 //!
-//!     // For what a SharedCluster does not have.
-//!     let cluster = Cluster::open(config)?;
-//!     let names = cluster.scan_with(ScanOptions::new().match_("*:name")).collect::<redefer::Result<Vec<String>>>()?;
+//!     // All keys of all nodes, and a command for each of them, by any of the threads.
+//!     let names = shared.scan_with(ScanOptions::new().match_("*:name")).collect::<redefer::Result<Vec<String>>>()?;
 //!     assert_eq!(names.len(), 8);
-//!     let batch = cluster.batch();
+//!     let batch = shared.batch();
 //!     for name in &names {
 //!         batch.expire(name, Duration::from_secs(3600));
 //!     }
 //!     batch.finish()?;
 //!
+//!     // For what a SharedCluster does not have.
+//!     let cluster = Cluster::open(config)?;
+//!     let visits: i64 = cluster.transact(["{user:3}:visits"], |_, tx| Ok(tx.incr("{user:3}:visits")))?;
+//!     assert_eq!(visits, 2);
+//!
 //!     // A shard channel is read where its slot is, and written from anywhere.
-//!     let news = cluster.shard_subscriber("news", Reconnect::backoff())?;
+//!     let news = shared.shard_subscriber("news", Reconnect::backoff())?;
 //!     news.ssubscribe("news").wait()?;
 //!     assert_eq!(shared.spublish("news", "hello").wait()?, 1);
 //!     let Some(Event::Message(message)) = news.next_timeout(Duration::from_secs(10))? else {

@@ -52,6 +52,7 @@ impl ClientSettingCommands for Idempotent<&Connection> {}
 impl ScanCommands for &Connection {}
 impl ScanCommands for &Shared {}
 impl ScanCommands for &Cluster {}
+impl ScanCommands for &SharedCluster {}
 impl SessionCommands for &Connection {}
 impl BlockingListCommands for &Connection {}
 impl BlockingSortedSetCommands for &Connection {}

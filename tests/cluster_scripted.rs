@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use redefer::cluster::{Cluster, ClusterConfig, ClusterReply, slot_of};
+use redefer::cluster::{Cluster, ClusterConfig, ClusterReply, SharedCluster, slot_of};
 use redefer::prelude::*;
 use redefer::{Result, Sent, WaitError};
 use support::nodes::*;
@@ -453,7 +453,7 @@ fn counts(keys: i64) -> impl FnMut(&Words) -> Say + Send {
 
 #[test]
 fn a_scan_begins_again_where_a_primary_was_lost() -> Result<()> {
-    for heir in [false, true] {
+    for (heir, threads) in [(false, false), (true, false), (false, true), (true, true)] {
         let [a, b, c] = nodes();
         let after = if heir { owners(&[&b, &c]) } else { one_owner("127.0.0.1", b.port) };
         let (gone, all) = (a.gone.clone(), [&a, &b, &c].map(|node| node.slots.clone()));
@@ -470,8 +470,11 @@ fn a_scan_begins_again_where_a_primary_was_lost() -> Result<()> {
         });
         b.does(counts(2));
         c.does(counts(10));
-        let cluster = open(&a);
-        let keys = cluster.scan::<String>().collect::<Result<Vec<_>>>()?;
+        let keys = if threads {
+            SharedCluster::open(config(&a))?.scan::<String>().collect::<Result<Vec<_>>>()?
+        } else {
+            open(&a).scan::<String>().collect::<Result<Vec<_>>>()?
+        };
         let expected = ["02", "last", "05"].into_iter().chain(if heir { vec!["10", "last"] } else { vec![] });
         assert_eq!(keys, expected.collect::<Vec<_>>());
     }

@@ -1,17 +1,21 @@
-//! Batches on a cluster that threads share.
+//! What a cluster that threads share does with many commands and many keys: batches, scans, and connections of its nodes.
 #![cfg(all(unix, feature = "testing"))]
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use redefer::cluster::{ClusterConfig, SharedCluster, SharedClusterBatch};
+use redefer::cluster::{ClusterConfig, ReadFrom, SharedCluster, SharedClusterBatch, SharedClusterScan};
+use redefer::commands::ScanOptions;
 use redefer::prelude::*;
+use redefer::pubsub::Event;
 use redefer::resp::Frame;
-use redefer::{Arg, Result, ToArg, testing};
+use redefer::{Arg, Reconnect, Result, ToArg, testing};
 use support::nodes::{Node, Say, bulk, config as scripted, nodes, owners, say, text_of};
 use support::within;
 
@@ -344,5 +348,143 @@ fn replies_that_are_kept_behind_a_slow_one_are_bounded() -> Result<()> {
     assert!(matches!(first, Error::Timeout), "{first}");
     assert_eq!(b.log().len(), 100);
     std::mem::forget(cluster);
+    Ok(())
+}
+
+#[test]
+fn all_keys_are_found_by_each_of_many_threads() -> Result<()> {
+    let nodes = testing::Cluster::builder().replicas(0).start().unwrap();
+    let cluster = SharedCluster::open(support::config_for(&nodes.urls()[0]))?;
+    let expected: BTreeSet<String> = (0..1000).map(|n| format!("key:{n}")).collect();
+    let batch = cluster.batch();
+    expected.iter().for_each(|key| batch.set(key, 1).detach());
+    batch.hset("other", ("field", 1)).detach();
+    batch.finish()?;
+    threads(8, |thread| {
+        let options = ScanOptions::new().match_("key:*").count(5 + thread as u64);
+        let mut scan: SharedClusterScan<'_, String> = cluster.scan_with(options);
+        assert!(format!("{scan:?}").contains("SharedClusterScan"));
+        let mut found = BTreeSet::new();
+        for key in scan.by_ref() {
+            // Anything may be done between two pages.
+            let key = key?;
+            assert_eq!(cluster.get::<i64>(&key).wait()?, 1);
+            found.insert(key);
+        }
+        assert!(scan.next().is_none());
+        assert_eq!(found, expected);
+        Ok(())
+    })?;
+    // By a thread that it was not made by.
+    let scan = cluster.scan::<String>();
+    let all = thread::scope(|scope| scope.spawn(move || scan.collect::<Result<BTreeSet<_>>>()).join().unwrap())?;
+    assert_eq!(all.len(), 1001);
+    // What cannot be decoded is an error, and the end.
+    let mut scan = cluster.scan::<i64>();
+    assert!(scan.next().unwrap().is_err());
+    assert!(scan.next().is_none());
+    // All keys are for the cluster's own method; generic code is told so.
+    fn first<C: ScanCommands + Copy>(on: C) -> Option<Result<String>> {
+        on.scan().next()
+    }
+    assert!(matches!(first(&cluster), Some(Err(Error::Refused(_)))));
+    assert!(matches!(cluster.scan_page::<String>(0, &ScanOptions::new()).wait(), Err(Error::Refused(_))));
+    Ok(())
+}
+
+#[test]
+fn the_elements_of_one_key_are_scanned_also_where_replicas_are_read_from() -> Result<()> {
+    let writing = open();
+    let batch = writing.batch();
+    for n in 0..1000 {
+        batch.hset("scanned:hash", (format!("field:{n}"), n));
+        batch.sadd("scanned:set", format!("member:{n}"));
+        batch.zadd("scanned:zset", (f64::from(n), format!("member:{n}")));
+    }
+    batch.finish()?;
+    for from in [ReadFrom::Primary, ReadFrom::Replica] {
+        let cluster = SharedCluster::open(config().read_from(from))?;
+        threads(4, |_| {
+            let fields = cluster.hscan::<String, u64>("scanned:hash").collect::<Result<BTreeSet<_>>>()?;
+            let expected: BTreeSet<_> = (0..1000).map(|n| (format!("field:{n}"), n)).collect();
+            assert_eq!(fields, expected, "{from:?}");
+            let members = cluster.sscan::<String>("scanned:set").collect::<Result<BTreeSet<_>>>()?;
+            assert_eq!(members.len(), 1000);
+            let options = ScanOptions::new().match_("member:1*").count(50);
+            let scores = cluster.zscan_with::<String>("scanned:zset", options).collect::<Result<Vec<_>>>()?;
+            assert!(scores.iter().all(|(member, score)| *member == format!("member:{score}")));
+            assert_eq!(scores.into_iter().map(|score| score.0).collect::<BTreeSet<_>>().len(), 111);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_scan_of_a_silent_node_ends_with_that_and_keeps_nobody() {
+    let [a, b] = two();
+    a.does(|_| Say::Hang);
+    b.does(|words| bulk(&words[1]));
+    within(LIMIT, move || {
+        let cluster = shared(scripted(&a).timeout(Duration::from_millis(300)));
+        thread::scope(|scope| {
+            let scans = scope.spawn(|| {
+                let mut scan = cluster.scan::<String>();
+                assert!(matches!(scan.next(), Some(Err(Error::Timeout))));
+                assert!(scan.next().is_none());
+            });
+            for _ in 0..200 {
+                assert_eq!(cluster.get::<String>("foo").wait().unwrap(), "foo");
+            }
+            scans.join().unwrap();
+        });
+        std::mem::forget(cluster);
+    });
+}
+
+#[test]
+fn a_scan_goes_on_at_whoever_has_taken_over_between_two_pages() {
+    let [a, b] = two();
+    let page = |cursor: u32, key: &str| format!("*2\r\n$1\r\n{cursor}\r\n*1\r\n${}\r\n{key}\r\n", key.len());
+    a.does(move |words| Say::Bytes(if words[1] == "0" { page(7, "first") } else { page(0, "never") }));
+    b.does(move |words| Say::Bytes(if words[1] == "0" { page(9, "second") } else { page(0, "last") }));
+    within(LIMIT, move || {
+        let cluster = shared(scripted(&a));
+        let mut scan = cluster.scan::<String>();
+        assert_eq!(scan.next().unwrap().unwrap(), "first");
+        a.gone.store(true, Ordering::SeqCst);
+        [&a, &b].iter().for_each(|node| *node.slots.lock().unwrap() = owners(&[&b]));
+        a.end_connections();
+        assert_eq!(scan.collect::<Result<Vec<_>>>().unwrap(), ["second", "last"]);
+        assert_eq!(cluster.outstanding(), 0);
+    });
+}
+
+#[test]
+fn connections_and_subscribers_of_ones_own_are_opened_beside_it() -> Result<()> {
+    let cluster = open();
+    let batch = cluster.batch();
+    (0..300).for_each(|n| batch.set(format!("beside:{n}"), n).detach());
+    batch.finish()?;
+    let primaries = cluster.connections()?;
+    assert_eq!(primaries.len(), 3);
+    let sizes: i64 = primaries.iter().map(|conn| conn.dbsize().wait()).sum::<Result<i64>>()?;
+    assert!(sizes >= 300);
+    for policy in [Reconnect::never(), Reconnect::backoff()] {
+        let sharded = cluster.shard_subscriber("beside:news", policy.clone())?;
+        sharded.ssubscribe("beside:news").wait()?;
+        let ordinary = cluster.subscriber(policy)?;
+        ordinary.subscribe("beside:all").wait()?;
+        thread::scope(|scope| {
+            scope.spawn(|| assert_eq!(cluster.spublish("beside:news", "to its slot").wait().unwrap(), 1));
+            scope.spawn(|| assert!(cluster.publish("beside:all", "to all").wait().is_ok()));
+        });
+        for (subscriber, payload) in [(sharded, "to its slot"), (ordinary, "to all")] {
+            match subscriber.next_timeout(Duration::from_secs(30))? {
+                Some(Event::Message(message)) => assert_eq!(message.payload_as::<String>()?, payload),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
     Ok(())
 }

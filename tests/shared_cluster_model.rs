@@ -87,6 +87,10 @@ fn unruly(node: &Node, ports: [u16; 3], seed: u64, nature: Nature, runs: &Runs) 
         match &*words[0] {
             "ASKING" => return say("+OK"),
             "DBSIZE" => return say(":1"),
+            "SCAN" => {
+                let next = i32::from(words[1] == "0");
+                return Say::Bytes(format!("*2\r\n$1\r\n{next}\r\n*1\r\n$3\r\nkey\r\n"));
+            }
             "MULTI" => {
                 queued = Some((Vec::new(), false));
                 return say("+OK");
@@ -245,7 +249,7 @@ fn act<'c>(
             next += 1;
             next
         };
-        match dice.roll(17) {
+        match dice.roll(18) {
             0..=4 => {
                 let n = number();
                 issued.fetch_add(1, Ordering::Relaxed);
@@ -297,6 +301,11 @@ fn act<'c>(
                     1 => std::mem::forget(batch),
                     2 => dropped_in_panic(batch),
                     _ => good(batch.finish(), &()),
+                }
+            }
+            13 => {
+                for key in cluster.scan::<String>() {
+                    good(key, &"key".to_owned());
                 }
             }
             11 if !held.is_empty() => {

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::config::ClusterConfig;
 use super::core::{Core, NO_OWNER};
 use super::home::Home;
 use super::redirect::{Address, Redirect};
@@ -75,6 +76,39 @@ impl Core {
         let node = n.and_then(|n| self.nodes.get(usize::from(n)));
         node.map(|node| node.address.clone()).ok_or(NO_OWNER)
     }
+
+    /// Where the nodes are, as far as is known, and how they are reached. That is found out without the books, since whoever is
+    /// asked for it may use the cluster.
+    pub(super) fn whereabouts(&mut self) -> Whereabouts {
+        let known = self.members().into_iter().map(|n| self.nodes[usize::from(n)].address.clone()).collect();
+        Whereabouts { config: self.config.clone(), known }
+    }
+}
+
+/// Where nodes are, and how they are reached.
+pub(super) struct Whereabouts {
+    config: ClusterConfig,
+    known: Vec<Address>,
+}
+
+impl Whereabouts {
+    /// How to subscribe where a slot is, wherever it goes.
+    pub(super) fn home_of(self, slot: u16, policy: Reconnect) -> Config {
+        let base = self.config.base.clone().reconnect(policy);
+        let home = Home::new(slot, self.config, self.known);
+        Config { endpoint: Endpoint::Found(Found(Arc::new(home))), ..base }
+    }
+
+    /// How to subscribe at any node.
+    pub(super) fn anywhere(self, policy: Reconnect) -> Config {
+        let mut places: Vec<Endpoint> = self.known.iter().map(|address| self.config.endpoint(address)).collect();
+        for seed in self.config.seeds {
+            if !places.contains(&seed.endpoint) {
+                places.push(seed.endpoint);
+            }
+        }
+        Config { endpoint: Endpoint::Found(Found(Arc::new(Members(places)))), ..self.config.base.reconnect(policy) }
+    }
 }
 
 impl Cluster {
@@ -128,12 +162,7 @@ impl Cluster {
         if policy.is_never() {
             return self.connection_to(shard_channel)?.into_subscriber();
         }
-        let config = self.with(|core| {
-            let known = core.members().into_iter().map(|n| core.nodes[usize::from(n)].address.clone()).collect();
-            let home = Home::new(slot, core.config.clone(), known);
-            Config { endpoint: Endpoint::Found(Found(Arc::new(home))), ..core.config.base.clone().reconnect(policy) }
-        })?;
-        Subscriber::open(config)
+        Subscriber::open(self.with(Core::whereabouts)?.home_of(slot, policy))
     }
 
     /// Opens a subscriber for ordinary channels and patterns, on any node: what [`publish`](crate::commands::PubSubCommands::publish)
@@ -144,21 +173,7 @@ impl Cluster {
     ///
     /// Those of [`Connection::open`], when no node can be reached.
     pub fn subscriber(&self, policy: Reconnect) -> Result<Subscriber> {
-        let config = self.with(|core| {
-            let members = core.members();
-            let place = |n: u16| core.config.endpoint(&core.nodes[usize::from(n)].address);
-            let mut places: Vec<Endpoint> = members.into_iter().map(place).collect();
-            for seed in &core.config.seeds {
-                if !places.contains(&seed.endpoint) {
-                    places.push(seed.endpoint.clone());
-                }
-            }
-            Config {
-                endpoint: Endpoint::Found(Found(Arc::new(Members(places)))),
-                ..core.config.base.clone().reconnect(policy)
-            }
-        })?;
-        Subscriber::open(config)
+        Subscriber::open(self.with(Core::whereabouts)?.anywhere(policy))
     }
 
     /// Watches keys, all of one slot, and waits for the server's word. The transaction of the [`Watch`] goes to the node where

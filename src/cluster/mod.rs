@@ -119,7 +119,7 @@ pub use reply::{ClusterQueued, ClusterReply};
 pub use scan::ClusterScan;
 pub use shared::{
     SharedCluster, SharedClusterBatch, SharedClusterMultiBulk, SharedClusterQueued, SharedClusterReply,
-    SharedClusterTransaction,
+    SharedClusterScan, SharedClusterTransaction,
 };
 pub(crate) use slot::hash_tag;
 pub use slot::slot_of;

@@ -4,14 +4,14 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::vec;
 
-use super::core::NO_SLOT;
+use super::core::{Core, NO_SLOT};
 use super::node::flag;
 use super::wait::Time;
 use super::{Cluster, Issued};
 use crate::args::cmd;
 use crate::commands::{Page, ScanOptions};
-use crate::connection::decode_whole;
-use crate::error::{Error, Result, WaitError};
+use crate::connection::{Stored, decode_whole};
+use crate::error::{Result, WaitError};
 use crate::values::FromReply;
 
 /// An iterator over the keys of all primaries, made by [`Cluster::scan`].
@@ -25,8 +25,14 @@ use crate::values::FromReply;
 /// [`Config::timeout`](crate::Config::timeout).
 ///
 /// It ends after its first error.
+#[must_use = "a scan asks for nothing until it is iterated over"]
 pub struct ClusterScan<'c, T> {
     cluster: &'c Cluster,
+    walk: Walk<T>,
+}
+
+/// The way through the keys of all primaries, whoever asks them.
+pub(super) struct Walk<T> {
     options: ScanOptions,
     /// A slot of each primary that has not been asked.
     slots: vec::IntoIter<u16>,
@@ -45,6 +51,15 @@ struct Current {
     lost: u32,
 }
 
+/// Who is asked for a page.
+#[derive(Clone, Copy)]
+pub(super) enum Whom {
+    /// Whoever has this slot by then.
+    Owner(u16),
+    /// The node that has given the page before.
+    Node(u16),
+}
+
 /// How often the keys of one primary are asked for from the beginning.
 const RETRIES: u32 = 15;
 
@@ -58,42 +73,81 @@ impl Cluster {
     pub fn scan_with<T: FromReply>(&self, options: ScanOptions) -> ClusterScan<'_, T> {
         let slots = self.with(|core| {
             core.look_before_all();
-            let primaries = core.primaries().to_vec();
-            primaries.into_iter().filter_map(|n| core.slot_of_primary(n)).collect()
+            core.slots_of_primaries()
         });
-        ClusterScan {
-            cluster: self,
-            options,
-            slots: slots.unwrap_or_else(|_| Vec::new()).into_iter(),
-            asked: Vec::new(),
-            current: None,
-            items: Vec::new().into_iter(),
-        }
+        ClusterScan { cluster: self, walk: Walk::new(options, slots.unwrap_or_default()) }
     }
-}
 
-impl<T: FromReply> ClusterScan<'_, T> {
-    /// Asks for the next page: which node has answered, if it is the first one, and what.
-    fn page(&self, current: &Current) -> Result<(u16, Page<T>)> {
-        let cursor = current.at.map_or(0, |(_, cursor)| cursor);
-        let Issued { bytes, .. } = Issued::of(&cmd("SCAN").arg(cursor).options(&self.options))?;
-        let (n, frame) = self.cluster.with(|core| {
-            let ticket = match current.at {
-                // Whoever has the slot by then.
-                None => core.issue(current.slot, &bytes, flag::IDEMPOTENT, None),
-                Some((n, _)) => core.issue_at(n, NO_SLOT, &bytes, flag::FIXED, None),
-            };
+    /// Asks for a page: which node has answered, and what.
+    fn page(&self, whom: Whom, bytes: &[u8]) -> Result<(u16, Stored)> {
+        self.with(|core| {
+            let ticket = core.issue_page(whom, bytes);
             core.arrive(ticket, &mut Time::usual()).map_err(|error| match error {
                 WaitError::Failed(error) => error,
                 WaitError::Timeout(()) => core.expire(ticket),
             })?;
-            Ok::<_, Error>((core.node_of(ticket), core.take(ticket)?))
-        })??;
+            core.take_page(ticket)
+        })?
+    }
+}
+
+impl Core {
+    /// A slot of each primary.
+    pub(super) fn slots_of_primaries(&mut self) -> Vec<u16> {
+        let primaries = self.primaries().to_vec();
+        primaries.into_iter().filter_map(|n| self.slot_of_primary(n)).collect()
+    }
+
+    pub(super) fn issue_page(&mut self, whom: Whom, bytes: &[u8]) -> u64 {
+        match whom {
+            Whom::Owner(slot) => self.issue(slot, bytes, flag::IDEMPOTENT, None),
+            Whom::Node(n) => self.issue_at(n, NO_SLOT, bytes, flag::FIXED, None),
+        }
+    }
+
+    /// Takes a page that is here, and says who has sent it.
+    pub(super) fn take_page(&mut self, ticket: u64) -> Result<(u16, Stored)> {
+        Ok((self.node_of(ticket), self.take(ticket)?))
+    }
+}
+
+impl<T: FromReply> Walk<T> {
+    /// Through primaries, each known by one of its slots.
+    pub(super) fn new(options: ScanOptions, slots: Vec<u16>) -> Self {
+        let (slots, items) = (slots.into_iter(), Vec::new().into_iter());
+        Walk { options, slots, asked: Vec::new(), current: None, items }
+    }
+
+    /// The next key. `ask` issues an encoded command and waits for its reply, which comes with the node that has sent it.
+    pub(super) fn next(&mut self, ask: impl Fn(Whom, &[u8]) -> Result<(u16, Stored)>) -> Option<Result<T>> {
+        loop {
+            if let Some(item) = self.items.next() {
+                return Some(Ok(item));
+            }
+            match self.next_page(&ask) {
+                Ok(Some(items)) => self.items = items.into_iter(),
+                Ok(None) => return None,
+                Err(error) => {
+                    self.slots = Vec::new().into_iter();
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+
+    /// The next page of a primary: which node has answered, if it is the first one, and what.
+    fn page(&self, current: &Current, ask: impl Fn(Whom, &[u8]) -> Result<(u16, Stored)>) -> Result<(u16, Page<T>)> {
+        let (whom, cursor) = match current.at {
+            None => (Whom::Owner(current.slot), 0),
+            Some((n, cursor)) => (Whom::Node(n), cursor),
+        };
+        let Issued { bytes, .. } = Issued::of(&cmd("SCAN").arg(cursor).options(&self.options))?;
+        let (n, frame) = ask(whom, &bytes)?;
         Ok((n, decode_whole(&frame)?))
     }
 
     /// The next page that has keys nobody has seen, if there is one.
-    fn next_page(&mut self) -> Result<Option<Vec<T>>> {
+    fn next_page(&mut self, ask: impl Fn(Whom, &[u8]) -> Result<(u16, Stored)>) -> Result<Option<Vec<T>>> {
         let mut current = match self.current.take() {
             Some(current) => current,
             None => match self.slots.next() {
@@ -102,7 +156,7 @@ impl<T: FromReply> ClusterScan<'_, T> {
             },
         };
         let (n, page) = loop {
-            match self.page(&current) {
+            match self.page(&current, &ask) {
                 Err(error) if current.at.is_some() && error.is_connection_lost() && current.lost < RETRIES => {
                     current = Current { at: None, lost: current.lost + 1, ..current };
                     self.asked.pop();
@@ -126,19 +180,8 @@ impl<T: FromReply> Iterator for ClusterScan<'_, T> {
     type Item = Result<T>;
 
     fn next(&mut self) -> Option<Result<T>> {
-        loop {
-            if let Some(item) = self.items.next() {
-                return Some(Ok(item));
-            }
-            match self.next_page() {
-                Ok(Some(items)) => self.items = items.into_iter(),
-                Ok(None) => return None,
-                Err(error) => {
-                    self.slots = Vec::new().into_iter();
-                    return Some(Err(error));
-                }
-            }
-        }
+        let cluster = self.cluster;
+        self.walk.next(|whom, bytes| cluster.page(whom, bytes))
     }
 }
 

@@ -20,7 +20,7 @@
 //! | [`ConnectionCommands`] | `ping`, `client_id`, … | all |
 //! | [`ClusterCommands`] | `cluster_nodes`, `cluster_slots`, … | all |
 //! | [`ClientSettingCommands`] | `client_setname`, … | all but [`Shared`](crate::Shared), clusters, their transactions and batches |
-//! | [`ScanCommands`] | `scan`, `hscan`, … as iterators | [`Connection`](crate::Connection), [`Shared`](crate::Shared) |
+//! | [`ScanCommands`] | `scan`, `hscan`, … as iterators | [`Connection`](crate::Connection), [`Shared`](crate::Shared), [`Cluster`](crate::Cluster), [`SharedCluster`](crate::SharedCluster) |
 //! | [`SessionCommands`] | `auth`, `select`, `shutdown`, … | [`Connection`](crate::Connection) |
 //! | [`BlockingListCommands`] | `blpop`, `blmove`, … | [`Connection`](crate::Connection) |
 //! | [`BlockingSortedSetCommands`] | `bzpopmin`, … | [`Connection`](crate::Connection) |

@@ -70,7 +70,7 @@ pub struct SharedClusterBatch<'c> {
 impl SharedCluster {
     /// Begins a batch of pipelined commands. Never blocks.
     pub fn batch(&self) -> SharedClusterBatch<'_> {
-        let id = self.table.visit().wire().core().open_batch();
+        let id = self.with(Core::open_batch);
         SharedClusterBatch { cluster: self, id, open: true, one_thread: PhantomData }
     }
 

@@ -110,8 +110,7 @@ impl SharedCluster {
             return self.born_failed(error, batch);
         }
         if is_for_all(&issued) {
-            self.table.visit().wire().core().doubt_strangers();
-            self.freshen();
+            self.look_before_all();
         }
         match self.with_room(|core| core.nodes_for(&issued, flags)) {
             Ok(mut visit) => visit.wire().issue(|core| {

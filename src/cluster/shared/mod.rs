@@ -4,11 +4,13 @@ mod batch;
 mod books;
 mod bulk;
 mod bytes;
+mod dedicated;
 mod duties;
 mod execute;
 #[cfg(all(loom, test))]
 mod model;
 mod reply;
+mod scan;
 mod transaction;
 mod wire;
 
@@ -19,14 +21,14 @@ pub use batch::SharedClusterBatch;
 use books::{Books, FRESH};
 pub use bulk::SharedClusterMultiBulk;
 pub use reply::{SharedClusterQueued, SharedClusterReply};
+pub use scan::SharedClusterScan;
 pub use transaction::SharedClusterTransaction;
 
 use super::config::IntoClusterConfig;
 use super::core::Core;
 use super::wait::Time;
-use super::{Cluster, ClusterStats, slot_of};
-use crate::args::{ToArg, bytes_of};
-use crate::connection::{Connection, Deadline, Stored, Waker, Want};
+use super::{Cluster, ClusterStats};
+use crate::connection::{Deadline, Stored, Waker, Want};
 use crate::error::{Error, Result, WaitError};
 use crate::shared::sync::Arc;
 use crate::shared::turn::{Table, Visit};
@@ -72,9 +74,8 @@ use crate::shared::turn::{Table, Visit};
 /// # What is not there
 ///
 /// What one thread does must not be felt by the others: there are no commands that hold a connection (BLPOP, WAIT, XREAD with
-/// BLOCK), and no WATCH. These do not compile, and by name they are [`Error::Refused`]. Not there yet are the iterators
-/// over SCAN and its like, values from readers, and subscriptions. For all of them, take a [`Cluster`], or a connection
-/// [to a node](SharedCluster::connection_to).
+/// BLOCK), and no WATCH. These do not compile, and by name they are [`Error::Refused`]. Nor are there values that are fed from
+/// readers or copied to writers. For all of them, take a [`Cluster`], or a connection [to a node](SharedCluster::connection_to).
 ///
 /// # Order
 ///
@@ -151,30 +152,12 @@ impl SharedCluster {
 
     /// How many commands were issued by any thread and have not been answered, a transaction counting as one. Never blocks.
     pub fn outstanding(&self) -> usize {
-        self.table.visit().wire().core().count_outstanding()
+        self.with(|core| core.count_outstanding())
     }
 
     /// What the cluster has done so far, for all threads. Never blocks.
     pub fn stats(&self) -> ClusterStats {
-        self.table.visit().wire().core().stats()
-    }
-
-    /// Opens a connection of its own to the primary that has a key, as far as is known: see
-    /// [`Cluster::connection_to`]. For blocking commands, WATCH, subscriptions, and what is about one node or one connection.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Connection::open`].
-    pub fn connection_to(&self, key: impl ToArg) -> Result<Connection> {
-        let slot = slot_of(&bytes_of(&key)?);
-        self.freshen();
-        let (way, most) = {
-            let mut visit = self.table.visit();
-            let core = visit.wire().core();
-            let address = core.owner(slot)?;
-            (core.way_to(&address), core.config.base.max_outstanding)
-        };
-        Connection::open(way.config().max_outstanding(most))
+        self.with(Core::stats)
     }
 
     // For the handles.
@@ -215,7 +198,7 @@ impl SharedCluster {
     }
 
     fn detach(&self, ticket: u64) {
-        self.table.visit().wire().core().detach(ticket);
+        self.with(|core| core.detach(ticket));
     }
 
     /// What the drop of a live handle does: waits for its reply, unless that could take long.
@@ -227,12 +210,23 @@ impl SharedCluster {
         visit.wire().core().detach(ticket);
     }
 
+    /// Runs on the books, under the lock.
+    fn with<R>(&self, run: impl FnOnce(&mut Core) -> R) -> R {
+        run(self.table.visit().wire().core())
+    }
+
     /// Looks at the topology first, if it has proved wrong.
     fn freshen(&self) {
         let mut visit = self.table.visit();
         let mut deadline = deadline(&mut visit);
         // Whatever is the matter, commands tell it that meet with it.
         let _ = visit.wait(Want::Settled(FRESH), &mut deadline);
+    }
+
+    /// The same, before something goes to all nodes.
+    fn look_before_all(&self) {
+        self.with(Core::doubt_strangers);
+        self.freshen();
     }
 
     /// Comes to the table when there is room for a command at these nodes.
@@ -302,7 +296,7 @@ impl TryFrom<Cluster> for SharedCluster {
 impl fmt::Debug for SharedCluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What it is written to is not this crate's own, and may be waiting for another thread.
-        let (nodes, outstanding) = self.table.visit().wire().core().summary();
+        let (nodes, outstanding) = self.with(|core| core.summary());
         f.debug_struct("SharedCluster")
             .field("nodes", &nodes)
             .field("outstanding", &outstanding)
