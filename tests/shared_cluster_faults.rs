@@ -79,7 +79,7 @@ impl Load<'_> {
 
     fn step(&mut self, thread: usize, round: u64) {
         let (cluster, key) = (self.cluster, self.key.clone());
-        match round % 8 {
+        match round % 9 {
             0 => {
                 let text = format!("{thread}:{round}");
                 let set = cluster.set(format!("{key}:text"), &text);
@@ -128,6 +128,20 @@ impl Load<'_> {
             }
             5 => std::mem::forget(cluster.get::<Option<String>>(&key)),
             6 => cluster.get::<Option<String>>(format!("{key}:tx")).detach(),
+            7 => {
+                let batch = cluster.batch();
+                let counts: Vec<_> = (0..3).map(|_| batch.command::<u64>("INCR", &key)).collect();
+                batch.get::<Option<String>>(format!("none:{thread}"));
+                let finished = batch.finish();
+                assert!(finished.is_ok() || !self.strict, "nothing may fail here: {finished:?}");
+                let mut outcomes: Vec<Result<u64>> = counts.into_iter().map(|count| count.wait()).collect();
+                // Of those that were on their way together, one that was told ASK has run behind the others.
+                outcomes.sort_by_key(|outcome| outcome.as_ref().ok().copied());
+                for outcome in outcomes {
+                    self.known.issued += 1;
+                    self.counted(outcome);
+                }
+            }
             _ => {
                 self.known.issued += 1;
                 self.counted(cluster.command("INCR", &key).wait());
