@@ -14,6 +14,7 @@ use redefer::commands::ScriptingCommands;
 use redefer::prelude::*;
 use redefer::resp::Frame;
 use redefer::{Result, WaitError, testing};
+use support::shared::threads;
 
 static NODES: LazyLock<testing::Cluster> = LazyLock::new(|| testing::Cluster::start().unwrap());
 
@@ -25,15 +26,6 @@ fn config() -> ClusterConfig {
 
 fn open() -> SharedCluster {
     SharedCluster::open(config()).unwrap()
-}
-
-/// Runs this in so many threads, each with its number.
-fn threads(count: usize, run: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
-    thread::scope(|scope| {
-        let run = &run;
-        let threads: Vec<_> = (0..count).map(|n| scope.spawn(move || run(n))).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().unwrap())
-    })
 }
 
 #[test]

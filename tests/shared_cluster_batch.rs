@@ -17,6 +17,7 @@ use redefer::pubsub::Event;
 use redefer::resp::Frame;
 use redefer::{Arg, Reconnect, Result, ToArg, testing};
 use support::nodes::{Node, Say, bulk, config as scripted, nodes, owners, say, text_of};
+use support::shared::threads;
 use support::within;
 
 static NODES: LazyLock<testing::Cluster> =
@@ -30,15 +31,6 @@ fn config() -> ClusterConfig {
 
 fn open() -> SharedCluster {
     SharedCluster::open(config()).unwrap()
-}
-
-/// Runs this in so many threads, each with its number.
-fn threads(count: usize, run: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
-    thread::scope(|scope| {
-        let run = &run;
-        let threads: Vec<_> = (0..count).map(|n| scope.spawn(move || run(n))).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().unwrap())
-    })
 }
 
 /// The position of the first error of a batch, how many there were, and that error.
