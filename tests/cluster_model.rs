@@ -118,7 +118,7 @@ fn round(seed: u64, breaks: u64) -> (u32, u32) {
     let [a, b] = nodes();
     let runs: Runs = Arc::default();
     for node in [&a, &b] {
-        let nature = Nature { breaks, falls_silent: 0, troubles: 8 };
+        let nature = Nature { breaks, troubles: 8 };
         let runs = runs.clone();
         unruly(node, &[a.port, b.port], seed ^ u64::from(node.port), nature, move |words| run(words, &runs));
     }

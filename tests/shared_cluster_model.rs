@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use redefer::cluster::{SharedCluster, SharedClusterMultiBulk, SharedClusterQueued, SharedClusterReply, slot_of};
+use fastrand::Rng;
+use redefer::cluster::{SharedCluster, SharedClusterMultiBulk, SharedClusterQueued, SharedClusterReply};
 use redefer::prelude::*;
-use redefer::resp::Frame;
 use redefer::{Result, WaitError};
 use support::nodes::*;
+use support::unruly::*;
 use support::within;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -22,117 +23,20 @@ const THREADS: usize = 6;
 /// Keys of each thread, some of which share a slot.
 const KEYS: u64 = 5;
 
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
-
-/// A value whose decoding fails or panics, as the text says.
-#[derive(Debug)]
-struct Moody(String);
-
-impl FromReply for Moody {
-    fn from_reply(frame: Frame<'_>) -> Result<Self> {
-        let text = String::from_reply(frame)?;
-        match text.bytes().last() {
-            Some(b'7') => std::panic::resume_unwind(Box::new("moody")),
-            Some(b'3') => Err(Error::custom("moody")),
-            _ => Ok(Moody(text)),
-        }
-    }
-}
-
 /// What has run, by key, in order.
 type Runs = Arc<Mutex<HashMap<String, Vec<u64>>>>;
 
-/// Runs a command that names a key and then a number: the reply is both.
+/// Runs a command that names a key and then a number, of which the reply is both; or one that reads.
 fn run(words: &Words, runs: &Runs) -> String {
-    let text = format!("{}={}", words[1], words[2]);
-    runs.lock().unwrap().entry(words[1].clone()).or_default().push(words[2].parse().unwrap());
-    format!("${}\r\n{text}\r\n", text.len())
-}
-
-/// How often a node, of so many commands, does so.
-#[derive(Clone, Copy, Debug)]
-struct Nature {
-    breaks: u64,
-}
-
-fn one_in(dice: &mut Dice, many: u64) -> bool {
-    many > 0 && dice.roll(many) == 0
-}
-
-fn unruly(node: &Node, ports: [u16; 3], seed: u64, nature: Nature, runs: &Runs) {
-    let (runs, mut dice) = (runs.clone(), Dice(seed));
-    let mut queued: Option<(Vec<Words>, bool)> = None;
-    node.does(move |words| {
-        if one_in(&mut dice, nature.breaks) {
-            queued = None;
-            return Say::Close;
+    let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    match &*words[0] {
+        "MGET" => [format!("*{}\r\n", words.len() - 1), words[1..].iter().map(|key| bulk(key)).collect()].concat(),
+        "LRANGE" => format!("*2\r\n{0}{0}", bulk(&words[1])),
+        _ => {
+            runs.lock().unwrap().entry(words[1].clone()).or_default().push(words[2].parse().unwrap());
+            bulk(&format!("{}={}", words[1], words[2]))
         }
-        let slot = words.get(1).map_or(0, |key| slot_of(key.as_bytes()));
-        let mut trouble = |slot: u16| {
-            let port = ports[dice.roll(3) as usize];
-            match dice.roll(12) {
-                0 | 1 => Some(format!("-MOVED {slot} 127.0.0.1:{port}\r\n")),
-                2 => Some(format!("-ASK {slot} 127.0.0.1:{port}\r\n")),
-                3 => Some("-TRYAGAIN\r\n".to_owned()),
-                _ => None,
-            }
-        };
-        match &*words[0] {
-            "ASKING" => return say("+OK"),
-            "DBSIZE" => return say(":1"),
-            "SCAN" => {
-                let next = i32::from(words[1] == "0");
-                return Say::Bytes(format!("*2\r\n$1\r\n{next}\r\n*1\r\n$3\r\nkey\r\n"));
-            }
-            "MULTI" => {
-                queued = Some((Vec::new(), false));
-                return say("+OK");
-            }
-            "EXEC" => {
-                let Some((commands, refused)) = queued.take() else { return say("-ERR EXEC without MULTI") };
-                if refused {
-                    return say("-EXECABORT");
-                }
-                if let Some(key) = commands.first().map(|words| words[1].clone())
-                    && let Some(error) = trouble(slot_of(key.as_bytes()))
-                {
-                    return Say::Bytes(error);
-                }
-                let replies: String = commands.iter().map(|words| run(words, &runs)).collect();
-                return Say::Bytes(format!("*{}\r\n{replies}", commands.len()));
-            }
-            _ => {}
-        }
-        if let Some((commands, refused)) = &mut queued {
-            // Seldom, or hardly any transaction gets through.
-            if slot % 3 == 0
-                && let Some(error) = trouble(slot)
-            {
-                *refused = true;
-                return Say::Bytes(error);
-            }
-            commands.push(words.clone());
-            return say("+QUEUED");
-        }
-        if let Some(error) = trouble(slot) {
-            return Say::Bytes(error);
-        }
-        match &*words[0] {
-            "MGET" => {
-                let values = words[1..].iter().map(|key| format!("${}\r\n{key}\r\n", key.len()));
-                Say::Bytes([format!("*{}\r\n", words.len() - 1), values.collect()].concat())
-            }
-            "LRANGE" => Say::Bytes(format!("*2\r\n{0}{0}", format_args!("${}\r\n{}\r\n", words[1].len(), words[1]))),
-            _ => Say::Bytes(run(words, &runs)),
-        }
-    });
+    }
 }
 
 /// What is waited for, and what it must be.
@@ -188,9 +92,9 @@ fn dropped_in_panic<T>(held: T) {
 }
 
 /// Does something with a handle, and gives it back if it is still good.
-fn use_up<'c>(held: Held<'c>, dice: &mut Dice) -> Option<Held<'c>> {
-    let how = dice.roll(12);
-    let time = Duration::from_micros([0, 20, 500, 5000][dice.roll(4) as usize]);
+fn use_up<'c>(held: Held<'c>, rng: &mut Rng) -> Option<Held<'c>> {
+    let how = rng.u64(..12);
+    let time = Duration::from_micros([0, 20, 500, 5000][rng.usize(..4)]);
     match (how, held) {
         (0, Held::Reply(reply, _)) => reply.detach(),
         (0, Held::Queued(reply, _)) => reply.detach(),
@@ -238,18 +142,18 @@ fn act<'c>(
     pool: &Mutex<Vec<Held<'c>>>,
     issued: &AtomicUsize,
 ) {
-    let mut dice = Dice(seed);
+    let mut rng = Rng::with_seed(seed);
     let mut next = 0_u64;
     let mut held: Vec<Held<'c>> = Vec::new();
     for _ in 0..steps {
         // Keys of a thread are of two slots.
         let key = |n: u64| format!("{{t{thread}:{}}}:{n}", n % 2);
-        let own = key(dice.roll(KEYS));
+        let own = key(rng.u64(..KEYS));
         let mut number = || {
             next += 1;
             next
         };
-        match dice.roll(18) {
+        match rng.u64(..18) {
             0..=4 => {
                 let n = number();
                 issued.fetch_add(1, Ordering::Relaxed);
@@ -261,11 +165,11 @@ fn act<'c>(
             }
             6 => {
                 let tx = cluster.transaction();
-                for _ in 0..dice.roll(4) {
+                for _ in 0..rng.u64(..4) {
                     let n = number();
                     held.push(Held::Queued(tx.getset(&own, n), format!("{own}={n}")));
                 }
-                match dice.roll(8) {
+                match rng.u64(..8) {
                     0 => drop(tx),
                     _ => held.push(Held::Commit(tx.commit())),
                 }
@@ -276,7 +180,7 @@ fn act<'c>(
             }
             8 => held.push(Held::Keys(cluster.lrange(&own, 0, -1), vec![own.clone(), own])),
             9 => held.push(Held::Size(cluster.dbsize())),
-            10 => match dice.roll(24) {
+            10 => match rng.u64(..24) {
                 0 => drop(cluster.sync()),
                 1 => drop(cluster.flush()),
                 2 => drop(cluster.clone()),
@@ -289,14 +193,14 @@ fn act<'c>(
             },
             12 => {
                 let batch = cluster.batch();
-                for _ in 0..dice.roll(6) {
+                for _ in 0..rng.u64(..6) {
                     let n = number();
                     let reply = batch.getset(&own, n);
-                    if dice.roll(2) == 0 {
+                    if rng.u64(..2) == 0 {
                         held.push(Held::Queued(reply, format!("{own}={n}")));
                     }
                 }
-                match dice.roll(6) {
+                match rng.u64(..6) {
                     0 => drop(batch),
                     1 => std::mem::forget(batch),
                     2 => dropped_in_panic(batch),
@@ -309,40 +213,39 @@ fn act<'c>(
                 }
             }
             11 if !held.is_empty() => {
-                let given = held.swap_remove(dice.roll(held.len() as u64) as usize);
+                let given = held.swap_remove(rng.usize(..held.len()));
                 pool.lock().unwrap().push(given);
             }
             _ if !held.is_empty() => {
-                let one = held.swap_remove(dice.roll(held.len() as u64) as usize);
-                held.extend(use_up(one, &mut dice));
+                let one = held.swap_remove(rng.usize(..held.len()));
+                held.extend(use_up(one, &mut rng));
             }
             _ => {}
         }
         if held.len() > 40 {
-            held.drain(..20).for_each(|held| drop(use_up(held, &mut dice)));
+            held.drain(..20).for_each(|held| drop(use_up(held, &mut rng)));
         }
     }
 }
 
 fn play(seed: u64) {
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let nature = Nature { breaks: [0, 0, 300, 60][dice.roll(4) as usize] };
+    let mut rng = Rng::with_seed(seed);
+    let nature = Nature { breaks: [0, 0, 300, 60][rng.usize(..4)], troubles: 12 };
     let runs = Runs::default();
     let [a, b, c] = [Node::start(), Node::start(), Node::start()];
     let all = [&a, &b, &c];
     let ports = all.map(|node| node.port);
     for (n, node) in all.into_iter().enumerate() {
         *node.slots.lock().unwrap() = owners(&all);
-        node.chops.store(dice.roll(8) == 0, Ordering::SeqCst);
-        unruly(node, ports, seed * 3 + n as u64, nature, &runs);
+        node.chops.store(rng.u64(..8) == 0, Ordering::SeqCst);
+        let runs = runs.clone();
+        unruly(node, &ports, seed * 3 + n as u64, nature, move |words| run(words, &runs));
     }
-    let timeout = 20_000;
-    let mut config =
-        config(&a).timeout(Duration::from_millis(timeout)).max_outstanding([3, 20, 10_000][dice.roll(3) as usize]);
-    if dice.roll(2) == 0 {
+    let mut config = config(&a).timeout(Duration::from_secs(20)).max_outstanding([3, 20, 10_000][rng.usize(..3)]);
+    if rng.u64(..2) == 0 {
         config = config.write_batch(100);
     }
-    let rearranges = dice.roll(2) == 0;
+    let rearranges = rng.u64(..2) == 0;
     let steps = 250;
     println!("seed {seed}: {nature:?} rearranges {rearranges}");
     within(LIMIT, move || {
@@ -365,9 +268,9 @@ fn play(seed: u64) {
                 if rearranges && now >= at + 50 {
                     at = now;
                     let mut order = vec![&a, &b, &c];
-                    let first = dice.roll(3) as usize;
+                    let first = rng.usize(..3);
                     order.rotate_left(first);
-                    if dice.roll(3) == 0 {
+                    if rng.u64(..3) == 0 {
                         order.pop();
                     }
                     for node in [&a, &b, &c] {

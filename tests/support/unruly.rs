@@ -24,17 +24,11 @@ impl FromReply for Moody {
     }
 }
 
-/// Of so many commands one.
-pub fn one_in(rng: &mut Rng, many: u64) -> bool {
-    many > 0 && rng.u64(..many) == 0
-}
-
-/// How often a node, of so many commands, does so; 0: never.
+/// What a node does with commands.
 #[derive(Clone, Copy, Debug)]
 pub struct Nature {
+    /// Ends the connection at one of so many; 0: never.
     pub breaks: u64,
-    /// Says nothing any more on that connection.
-    pub falls_silent: u64,
     /// Redirects or puts off four of so many.
     pub troubles: u64,
 }
@@ -57,11 +51,8 @@ pub fn unruly(
 ) {
     let (ports, mut rng) = (ports.to_vec(), Rng::with_seed(seed));
     node.does(move |words| {
-        if one_in(&mut rng, nature.breaks) {
+        if nature.breaks > 0 && rng.u64(..nature.breaks) == 0 {
             return Say::Close;
-        }
-        if one_in(&mut rng, nature.falls_silent) {
-            return Say::Hang;
         }
         let mut trouble = |slot: u16| {
             let port = ports[rng.usize(..ports.len())];
@@ -104,6 +95,10 @@ pub fn unruly(
                         say("+QUEUED")
                     }
                     None if words[0] == "DBSIZE" => say(":1"),
+                    None if words[0] == "SCAN" => {
+                        let next = i32::from(words[1] == "0");
+                        Say::Bytes(format!("*2\r\n$1\r\n{next}\r\n*1\r\n$3\r\nkey\r\n"))
+                    }
                     None => Say::Bytes(trouble(slot).unwrap_or_else(|| run(words))),
                 }
             }
