@@ -38,8 +38,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused something before a connection existed: a name that does not resolve, a connection
-    /// that was refused. Or TLS did: a certificate that is not accepted, with the reason in the text. Once a connection
-    /// exists, its I/O errors are the cause inside [`Error::ConnectionLost`].
+    /// that was refused. Or TLS did: a certificate that is not accepted, with the reason in the text. Or there is nobody to
+    /// connect to: no sentinel that answers knows the name, no node knows of any slot. Once a connection exists, its I/O errors
+    /// are the cause inside [`Error::ConnectionLost`].
     #[error(transparent)]
     Io(Arc<io::Error>),
 

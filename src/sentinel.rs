@@ -36,6 +36,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -105,7 +106,8 @@ impl Sentinel {
     ///
     /// # Errors
     ///
-    /// When no sentinel answers, or none knows the name.
+    /// [`Error::Io`]: of the kind [`NotFound`](io::ErrorKind::NotFound) when none that answers knows the name, and else with what
+    /// the last one has met with that does not answer.
     pub fn primary_address(&self) -> Result<(String, u16)> {
         self.watch.primary(Instant::now() + TIME)
     }
@@ -114,7 +116,8 @@ impl Sentinel {
     ///
     /// # Errors
     ///
-    /// When no sentinel answers, or none knows the name.
+    /// [`Error::Io`]: of the kind [`NotFound`](io::ErrorKind::NotFound) when none that answers knows the name, and else with what
+    /// the last one has met with that does not answer.
     pub fn replica_addresses(&self) -> Result<Vec<(String, u16)>> {
         self.watch.replicas(Instant::now() + TIME)
     }
@@ -198,7 +201,8 @@ impl Watch {
 
     /// Asks one sentinel after the other until one has an answer.
     fn ask<T>(&self, until: Instant, question: impl Fn(&Connection, &str) -> Result<Option<T>>) -> Result<T> {
-        let unknown = || Error::custom(format!("no sentinel that answers knows {:?}", self.name));
+        let unknown =
+            || io::Error::new(io::ErrorKind::NotFound, format!("no sentinel that answers knows {:?}", self.name));
         let mut failure = None;
         let known = self.known();
         for (index, config) in known.iter().enumerate() {
@@ -218,11 +222,12 @@ impl Watch {
                 Ok(Some(answer)) => return Ok(answer),
                 Ok(None) => failure = failure.or_else(|| Some(unknown())),
                 Err(error) => {
-                    failure = Some(Error::custom(format!("the sentinel {}: {error}", config.endpoint)));
+                    let text = format!("the sentinel {}: {error}", config.endpoint);
+                    failure = Some(io::Error::new(kind_of(&error), text));
                 }
             }
         }
-        Err(failure.unwrap_or_else(unknown))
+        Err(failure.unwrap_or_else(unknown).into())
     }
 
     /// This sentinel has answered: it is asked first from now on, and those that it knows last.
@@ -262,6 +267,19 @@ impl Watch {
         let mut up: Vec<(String, u16)> = all.iter().filter(up).filter_map(address).collect();
         fastrand::shuffle(&mut up);
         Ok(up)
+    }
+}
+
+/// What kept a sentinel from answering.
+fn kind_of(error: &Error) -> io::ErrorKind {
+    match error {
+        // Of which there would be no second attempt; but another sentinel may answer that one.
+        Error::Io(error) if error.kind() != io::ErrorKind::InvalidData => error.kind(),
+        Error::Timeout => io::ErrorKind::TimedOut,
+        Error::Server(error) if matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM")) => {
+            io::ErrorKind::PermissionDenied
+        }
+        _ => io::ErrorKind::Other,
     }
 }
 

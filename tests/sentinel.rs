@@ -203,6 +203,40 @@ fn server(role: &'static str, script: impl Fn(&mut Peer) -> std::io::Result<()> 
 }
 
 #[test]
+fn what_keeps_a_primary_from_being_found_is_an_io_error_that_says_what() {
+    use std::io::ErrorKind;
+    let sentinel = |says: &'static str| {
+        Scripted::start(move |peer| {
+            peer.handshake()?;
+            peer.read_command()?;
+            peer.send(says)?;
+            peer.read_to_end().map(drop)
+        })
+    };
+    // Of a port that was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let cases = [
+        (vec![sentinel("*-1\r\n")], ErrorKind::NotFound, "no sentinel that answers knows \"mymaster\""),
+        (vec![sentinel("-NOAUTH Authentication required.\r\n")], ErrorKind::PermissionDenied, "NOAUTH"),
+        (vec![], ErrorKind::ConnectionRefused, &*format!("the sentinel {free}: ")),
+    ];
+    for (sentinels, kind, text) in cases {
+        let mut urls: Vec<String> = sentinels.iter().map(Scripted::url).collect();
+        if urls.is_empty() {
+            urls.push(format!("redis://{free}"));
+        }
+        let sentinel = Sentinel::new(urls, NAME).unwrap();
+        match sentinel.primary_address() {
+            Err(Error::Io(error)) => {
+                assert_eq!(error.kind(), kind, "{error}");
+                assert!(error.to_string().contains(text), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_primary_that_says_readonly_is_left_and_nothing_is_lost() -> Result<()> {
     let new = server("master", |peer| {
         peer.expect(["SET", "c", "3"])?;

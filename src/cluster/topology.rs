@@ -4,6 +4,7 @@
 //! are taken from CLUSTER SHARDS where that is known; that alone would not do, since for a while after a failover a shard
 //! may have two primaries in it.
 
+use std::io;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -259,7 +260,7 @@ impl Answer {
         for range in &self.slots {
             let (first, last) = (*range.slots.start(), *range.slots.end());
             if first > last || usize::from(last) >= SLOTS {
-                return Err(Error::custom("an answer to CLUSTER SLOTS has slots that do not exist"));
+                return Err(io::Error::other("an answer to CLUSTER SLOTS has slots that do not exist").into());
             }
             let Some(primary) = address(&range.primary, asked) else { continue };
             let mut replicas: Vec<Address> = range.replicas.iter().filter_map(|node| address(node, asked)).collect();
@@ -271,7 +272,9 @@ impl Answer {
             ranges.push(Range { first, last, primary, replicas });
         }
         if ranges.is_empty() {
-            return Err(Error::custom("a node says that no slot belongs to any node: is it part of a cluster?"));
+            return Err(
+                io::Error::other("a node says that no slot belongs to any node: is it part of a cluster?").into()
+            );
         }
         Ok(ranges)
     }

@@ -1,5 +1,6 @@
 //! Waiting for a reply, wherever its command goes meanwhile.
 
+use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -172,7 +173,7 @@ impl Core {
             let node = &mut self.nodes[usize::from(n)];
             let (address, outstanding) = (node.address.clone(), node.entries.len());
             if let Some(conn) = &mut node.conn {
-                conn.break_off(Error::custom("the node does not answer, and another one has its slots"));
+                conn.break_off(io::Error::other("the node does not answer, and another one has its slots").into());
             }
             self.tell(move || events::given_up(&address, outstanding));
             self.bury(n);

@@ -5,6 +5,7 @@
 //! has come, so that nothing has to be counted.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::io;
 use std::time::{Duration, Instant};
 
 use super::again::Link;
@@ -348,7 +349,7 @@ impl Core {
                             if let Some(name) = name.map(<[u8]>::to_vec) {
                                 if self.follows().is_some_and(|slot| slot_of(&name) == slot) {
                                     // It is subscribed to again where its slot is.
-                                    return Err(Error::custom("the slot of a shard channel has moved"));
+                                    return Err(io::Error::other("the slot of a shard channel has moved").into());
                                 }
                                 self.subscribed[kind as usize].remove(&name);
                                 return Ok(Some(Next::Event(Event::ShardUnsubscribed(name))));
