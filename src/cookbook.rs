@@ -1166,7 +1166,7 @@
 //!     // User, password, timeouts and TLS of the first one are those for all nodes.
 //!     let first = Config::from_url(&urls[0])?.password("secret").timeout(Duration::from_secs(5));
 //!     let config = ClusterConfig::new(first)?
-//!         .seed(urls[1].as_str())?
+//!         .seeds(&urls[1..])?
 //!         // Behind NAT, this says where a node is that announces itself as `host`. Here nothing is in between.
 //!         .resolve_with(|host, port| (host.to_owned(), port));
 //!

@@ -98,14 +98,49 @@ impl ClusterConfig {
         })
     }
 
-    /// One more node that the cluster may be reached by, for when others are down. Only its address is used.
+    /// One more node that the cluster may be reached by, for when others are down. Only its address is used; all else is as in
+    /// [`new`](ClusterConfig::new).
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] for a URL or a configuration that cannot be used.
+    /// [`Error::Config`] for a URL or a configuration that cannot be used, or with another user or password than there, or with
+    /// TLS where there is none: nodes of a cluster have these in common.
     pub fn seed(mut self, config: impl IntoConfig) -> Result<Self> {
-        self.seeds.push(config.into_config()?);
+        let seed = config.into_config()?;
+        let differs = |own: &Option<Vec<u8>>, base: &Option<Vec<u8>>| own.is_some() && own != base;
+        if differs(&seed.user, &self.base.user) || differs(&seed.password, &self.base.password) {
+            return Err(Error::Config(
+                "the nodes of a cluster have one user and password: give it with the first".into(),
+            ));
+        }
+        if seed.has_tls() && !self.base.has_tls() {
+            return Err(Error::Config(
+                "TLS is for all nodes of a cluster or for none: configure it with the first".into(),
+            ));
+        }
+        self.seeds.push(seed);
         Ok(self)
+    }
+
+    /// More nodes that the cluster may be reached by: see [`seed`](ClusterConfig::seed).
+    ///
+    /// ```no_run
+    /// use redefer::Config;
+    /// use redefer::cluster::{Cluster, ClusterConfig};
+    ///
+    /// # fn main() -> redefer::Result<()> {
+    /// let nodes = ["redis://node1:7000", "redis://node2:7000", "redis://node3:7000"];
+    /// let config = ClusterConfig::new(Config::from_url(nodes[0])?.password("secret"))?.seeds(&nodes[1..])?;
+    /// let cluster = Cluster::open(config)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first one of `seed`.
+    pub fn seeds(self, configs: impl IntoIterator<Item: IntoConfig>) -> Result<Self> {
+        configs.into_iter().try_fold(self, |config, seed| config.seed(seed))
     }
 
     /// Where commands that only read are sent; to primaries, if this is not called.
@@ -191,7 +226,7 @@ impl IntoClusterConfig for ClusterConfig {
 
 fn of_many<U: AsRef<str>>(urls: &[U]) -> Result<ClusterConfig> {
     let (first, others) = urls.split_first().ok_or_else(|| Error::Config("no node to begin with".to_owned()))?;
-    others.iter().try_fold(ClusterConfig::new(first.as_ref())?, |config, url| config.seed(url.as_ref()))
+    ClusterConfig::new(first.as_ref())?.seeds(others.iter().map(AsRef::as_ref))
 }
 
 impl<U: AsRef<str>> sealed::Sealed for &[U] {}
@@ -219,5 +254,39 @@ impl<U: AsRef<str>, const N: usize> sealed::Sealed for [U; N] {}
 impl<U: AsRef<str>, const N: usize> IntoClusterConfig for [U; N] {
     fn into_cluster_config(self) -> Result<ClusterConfig> {
         of_many(&self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_have_what_the_first_one_has_or_nothing() {
+        let of = |first: &str, seed: &str| ClusterConfig::new(first).unwrap().seed(seed);
+        let refused = |first: &str, seed: &str| match of(first, seed) {
+            Err(Error::Config(text)) => text,
+            other => panic!("{seed}: {other:?}"),
+        };
+        for seed in ["redis://b", "redis://:secret@b", "redis+unix:///run/b.sock"] {
+            assert_eq!(of("redis://:secret@a", seed).unwrap().seeds.len(), 2);
+        }
+        let many = ClusterConfig::new("redis://a").unwrap().seeds(["redis://b", "redis://c"]).unwrap();
+        assert_eq!(many.seeds.len(), 3);
+        for (first, seed) in [
+            ("redis://:secret@a", "redis://:Other@b"),
+            ("redis://:secret@a", "redis://user:secret@b"),
+            ("redis://a", "redis://:Other@b"),
+        ] {
+            let text = refused(first, seed);
+            assert!(text.contains("one user and password") && !text.contains("Other"), "{text}");
+        }
+        let second = ClusterConfig::new("redis://a").unwrap().seeds(["redis://b", "redis://:Other@c"]);
+        assert!(matches!(second, Err(Error::Config(_))));
+        #[cfg(feature = "tls")]
+        {
+            assert!(refused("redis://a", "rediss://b").contains("TLS"));
+            assert!(of("rediss://a", "redis://b").is_ok());
+        }
     }
 }

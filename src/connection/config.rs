@@ -519,6 +519,13 @@ impl Config {
         self
     }
 
+    pub(crate) fn has_tls(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_some();
+        #[cfg(not(feature = "tls"))]
+        false
+    }
+
     /// Whether this can be dialled at all, as far as that can be known without trying.
     pub(crate) fn validate(&self) -> Result<()> {
         match &self.endpoint {
@@ -673,6 +680,7 @@ mod sealed {
     pub trait Sealed {}
 
     impl Sealed for &str {}
+    impl Sealed for &&str {}
     impl Sealed for String {}
     impl Sealed for &String {}
     impl Sealed for super::Config {}
@@ -682,6 +690,13 @@ mod sealed {
 impl IntoConfig for &str {
     fn into_config(self) -> Result<Config> {
         Config::from_url(self)?.prepared()
+    }
+}
+
+/// What a slice of them is made of.
+impl IntoConfig for &&str {
+    fn into_config(self) -> Result<Config> {
+        (*self).into_config()
     }
 }
 

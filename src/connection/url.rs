@@ -36,6 +36,17 @@ pub(super) fn parse(url: &str) -> Result<Config> {
         "redis" | "valkey" => (false, false),
         "rediss" | "valkeys" => (false, true),
         "redis+unix" | "valkey+unix" | "unix" => (true, false),
+        other if other.contains("sentinel") => {
+            return Err(invalid(
+                "sentinels have URLs as servers do (`redis://host:26379`): give them to `Sentinel::new`, with the name of the \
+                 primary",
+            ));
+        }
+        other if other.contains("cluster") => {
+            return Err(invalid(
+                "the nodes of a cluster have URLs as other servers do (`redis://host:7000`): give them to `Cluster::open`",
+            ));
+        }
         _ => {
             return Err(invalid(
                 "the scheme of the URL must be `redis`, `rediss`, `valkey`, `valkeys`, `redis+unix`, `valkey+unix` or \
@@ -392,6 +403,9 @@ mod tests {
             ("http://host", "the scheme"),
             ("://host", "the scheme"),
             ("rediss+unix:///run/redis.sock", "the scheme"),
+            ("redis+sentinel://host:26379/mymaster", "`Sentinel::new`"),
+            ("Redis-Sentinel://host", "`Sentinel::new`"),
+            ("redis+cluster://host:7000", "`Cluster::open`"),
             ("redis://host#", "fragment"),
             ("redis://ho st", "space"),
             ("redis://host\r\n", "control"),
