@@ -691,9 +691,9 @@ impl<'c> Client<'c, '_> {
                 plan.hasty
             }
             Error::ConnectionLost(lost) => match lost.cause() {
-                Error::Io(_) => plan.mix.ends,
                 // Of the dialing.
-                Error::Timeout => plan.hasty && self.run.mode.policy == Policy::Reconnect,
+                error if error.is_timeout() => plan.hasty && self.run.mode.policy == Policy::Reconnect,
+                Error::Io(_) => plan.mix.ends,
                 _ => false,
             },
             Error::Server(error) => error.message() == NOT_AN_INTEGER.as_bytes(),
@@ -1163,7 +1163,7 @@ fn run(
             Ok(conn) => conn,
             Err(error) => {
                 let allowed = match &error {
-                    Error::Timeout => run.plan.hasty,
+                    error if error.is_timeout() => run.plan.hasty,
                     Error::Io(_) => run.plan.mix.ends,
                     _ => false,
                 };

@@ -107,7 +107,7 @@ impl Core {
             }
             Err(error) => {
                 node.not_connected(&error, dial.cut_short);
-                if self.shared && dial.cut_short.is_some() && matches!(error, Error::Timeout) {
+                if self.shared && dial.cut_short.is_some() && error.is_timeout() {
                     // Others may have more time, and make the next attempt.
                     (node.not_before, node.cause) = (None, None);
                 }

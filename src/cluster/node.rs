@@ -135,7 +135,7 @@ impl Node {
         let pause = Duration::from_millis(10).saturating_mul(1 << self.failed.min(8)).min(LONGEST_PAUSE);
         match cut_short {
             // Which says nothing about the node.
-            Some(time) if matches!(error, Error::Timeout) => self.cut_short = time,
+            Some(time) if error.is_timeout() => self.cut_short = time,
             _ => self.failed += 1,
         }
         self.not_before = Some(Instant::now() + pause);

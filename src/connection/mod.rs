@@ -178,8 +178,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] for a URL that cannot be used, [`Error::Io`] when no address can be connected to, or
-    /// the server's certificate is not accepted,
+    /// [`Error::Config`] for a URL that cannot be used, [`Error::Io`] when no address can be connected to, when
+    /// the server's certificate is not accepted, or TLS is not agreed upon in time,
     /// [`Error::Server`] when the server refuses the user, the password, the database, the name or the connection, and
     /// [`Error::Timeout`].
     pub fn open(config: impl IntoConfig) -> Result<Connection> {

@@ -8,7 +8,7 @@ use super::deadline::Deadline;
 use super::engine::Engine;
 use super::events;
 use super::lost::Loss;
-use super::stream::Stream;
+use super::stream::{SlowTls, Stream};
 use crate::error::{Error, Result};
 
 /// Whether a connection that broke is made again, and how patiently: see [`Config::reconnect`](super::Config::reconnect).
@@ -373,7 +373,9 @@ impl Engine {
         let told = |error: &Error| events::not_connected(&server, error);
         Engine::connect_to(config, time, changed)
             .map_err(|error| match error {
-                Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => Error::Timeout,
+                Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut && !SlowTls::is(&error) => {
+                    Error::Timeout
+                }
                 Error::Io(error) => {
                     std::io::Error::new(error.kind(), format!("cannot connect to {server}: {error}")).into()
                 }

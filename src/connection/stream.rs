@@ -249,6 +249,17 @@ pub(super) fn timed_out() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "connecting took too long")
 }
 
+/// TLS was not agreed upon in time.
+#[derive(Debug, thiserror::Error)]
+#[error("the TLS handshake took too long: does this port speak TLS?")]
+pub(super) struct SlowTls;
+
+impl SlowTls {
+    pub(super) fn is(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|inner| inner.is::<SlowTls>())
+    }
+}
+
 fn connect_tcp(host: &str, port: u16, config: &Config, deadline: Instant) -> io::Result<Stream> {
     let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");

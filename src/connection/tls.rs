@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, InvalidMessage, SupportedCipherSuite};
 
-use super::stream::{Plain, timed_out};
+use super::stream::{Plain, SlowTls};
 use super::tls_config::TlsConfig;
 
 /// How much is read from the socket at once: two records of the largest size.
@@ -95,7 +95,7 @@ impl Session {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(timed_out());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, SlowTls));
             }
             if written {
                 self.receive(|incoming| socket.read(incoming, Some(left)));

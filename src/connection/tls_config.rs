@@ -47,8 +47,9 @@ use crate::error::Result;
 /// belongs to another one) is [`Error::Config`] at [`Connection::open`]. A server whose certificate is not accepted, or
 /// that refuses the client's, or that answers something else than TLS, is [`Error::Io`] of the kind
 /// [`InvalidData`](std::io::ErrorKind::InvalidData), with the reason in its text; other addresses of the same host are
-/// not tried then. A Redis port without TLS answers nothing to a client that begins with TLS: that is
-/// [`Error::Timeout`](crate::Error::Timeout).
+/// not tried then. A Redis port without TLS answers nothing to a client that begins with TLS: that is, after
+/// [`Config::connect_timeout`](crate::Config::connect_timeout), [`Error::Io`] of the kind
+/// [`TimedOut`](std::io::ErrorKind::TimedOut), whose text asks whether the port speaks TLS.
 ///
 /// [`Config`]: crate::Config
 /// [`Config::tls`]: crate::Config::tls
