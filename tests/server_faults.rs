@@ -8,7 +8,7 @@ mod support;
 use std::time::Duration;
 
 use redefer::commands::{ClientKillFilter, PauseMode, UnblockAnswer};
-use redefer::{Error, Result, SendWhen, Sent, WaitError, prelude::*};
+use redefer::{Error, Reconnect, Result, SendWhen, Sent, WaitError, prelude::*};
 use support::{Private, config, open, server, server_with, until};
 
 /// More than any of these tests needs.
@@ -121,6 +121,31 @@ fn a_restarted_server_is_another_connection() -> Result<()> {
     assert_ne!(lost(queued.wait()), Sent::Partly);
     assert_lost_for_good(&conn, &server)?;
     assert_eq!(open(&server).get::<String>("key").wait()?, "kept");
+    Ok(())
+}
+
+#[test]
+fn a_wait_finds_a_server_that_is_back_however_long_the_delay_of_the_policy() -> Result<()> {
+    let hour = Duration::from_secs(3600);
+    for shares in [false, true] {
+        let server = server();
+        let policy = Reconnect::backoff().first_delay(hour).max_delay(hour);
+        let conn = Connection::open(config(&server).reconnect(policy).timeout(Duration::from_millis(500)))?;
+        server.kill();
+        if shares {
+            let shared = conn.into_shared()?;
+            assert!(shared.ping().wait().is_err());
+            // Dials in vain.
+            assert_eq!(lost(shared.ping().wait()), Sent::Unsent);
+            server.restart()?;
+            assert_eq!(shared.get::<Option<String>>("k").wait()?, None);
+        } else {
+            assert!(conn.ping().wait().is_err());
+            assert_eq!(lost(conn.ping().wait()), Sent::Unsent);
+            server.restart()?;
+            assert_eq!(conn.get::<Option<String>>("k").wait()?, None);
+        }
+    }
     Ok(())
 }
 

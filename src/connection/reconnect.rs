@@ -107,8 +107,9 @@ impl Reconnect {
     /// The longest delay before any attempt, and how long a connection rests after the last one. More than a hundred years is
     /// taken as a hundred years.
     ///
-    /// A wait ends with its own time, also in the middle of a delay, and then tells what the last attempt has met with, although the
-    /// server may be there again by now. So take a delay well below [`Config::timeout`](super::Config::timeout) where that is short.
+    /// For a wait no delay is longer than half of [`Config::timeout`](super::Config::timeout), so that each one that takes its whole
+    /// time makes an attempt of its own, and finds a server that has come back. A shorter
+    /// [`wait_timeout`](crate::Reply::wait_timeout) may end in the middle of a delay.
     #[must_use]
     pub fn max_delay(mut self, delay: Duration) -> Self {
         self.max_delay = delay.min(LONGEST);
@@ -153,13 +154,15 @@ pub(crate) struct Down {
     failed: u32,
     /// Before this time nothing is tried.
     not_before: Option<Instant>,
+    /// When the last attempt had failed.
+    since: Instant,
     /// How long the last attempt was given, if that was less than it may take.
     cut: Duration,
 }
 
 impl Down {
     pub(crate) fn new(cause: Error, failed: u32, policy: &Reconnect) -> Self {
-        Down { cause, failed, not_before: not_before(failed, policy), cut: Duration::ZERO }
+        Down { cause, failed, not_before: not_before(failed, policy), since: Instant::now(), cut: Duration::ZERO }
     }
 
     pub(crate) fn cause(&self) -> &Error {
@@ -173,6 +176,13 @@ impl Down {
     /// How long it is until the next attempt may be made.
     pub(crate) fn pause(&self) -> Duration {
         self.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// The same for waits of so long: half of that after the last attempt there is another one.
+    fn pause_in_wait(&self, time: Option<Duration>) -> Duration {
+        let soon = time.and_then(|time| self.since.checked_add(time / 2));
+        let left = soon.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+        self.pause().min(left)
     }
 
     /// Whether all attempts have failed: from then on there is one for each time that something is wanted, and none before
@@ -270,10 +280,10 @@ impl Engine {
     /// What is to be done next so that there is a connection.
     pub(super) fn next_dial(&mut self, deadline: &mut Deadline) -> Result<Dial> {
         let Link::Down(down) = &self.link else { return self.check().map(|()| Dial::Up) };
-        let (resting, pause) = (down.is_resting(&self.config.reconnect), down.pause());
-        if !pause.is_zero() && resting {
+        if down.is_resting(&self.config.reconnect) && !down.pause().is_zero() {
             return Err(self.give_up());
         }
+        let pause = down.pause_in_wait(self.config.timeout);
         let left = deadline.left()?.unwrap_or(Duration::MAX);
         if !pause.is_zero() {
             return Ok(Dial::Pause(pause.min(left)));
@@ -474,6 +484,19 @@ mod tests {
         let mut down = Down::new(Error::Timeout, 0, &config.reconnect);
         down.fail(Error::Config("wrong".into()), &config);
         assert!(down.is_resting(&config.reconnect));
+    }
+
+    #[test]
+    fn a_wait_pauses_for_half_of_its_time_at_most() {
+        let policy = Reconnect::backoff().first_delay(Duration::MAX).max_delay(Duration::MAX);
+        let down = Down::new(Error::Timeout, 1, &policy);
+        let hour = Duration::from_secs(3600);
+        assert!(
+            down.pause() > hour && down.pause_in_wait(None) > hour && down.pause_in_wait(Some(Duration::MAX)) > hour
+        );
+        let pause = down.pause_in_wait(Some(hour));
+        assert!(pause <= hour / 2 && pause > hour / 4, "{pause:?}");
+        assert!(Down::new(Error::Timeout, 0, &policy).pause_in_wait(Some(hour)).is_zero());
     }
 
     #[test]
