@@ -150,6 +150,15 @@ fn a_batch_follows_redirects_and_tells_what_was_lost() -> Result<()> {
     assert!(matches!(batch.finish(), Err(Error::Timeout)));
     answers.wait()?;
     assert!(matches!(hangs.wait(), Err(Error::Timeout)));
+    // That another command has failed is told nowhere else.
+    b.does(|_| say("-ERR bad"));
+    let batch = cluster.batch();
+    batch.set("b", 1);
+    batch.set("a", 1);
+    match batch.finish() {
+        Err(Error::Batch(error)) => assert_eq!((error.position(), error.first().code()), (1, Some("ERR"))),
+        other => panic!("{other:?}"),
+    }
     Ok(())
 }
 

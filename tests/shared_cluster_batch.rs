@@ -324,6 +324,22 @@ fn a_silent_node_costs_a_batch_one_timeout_and_other_threads_nothing() {
 }
 
 #[test]
+fn an_error_of_a_batch_is_told_although_another_command_is_late() {
+    let [a, b] = two();
+    a.does(|_| Say::Hang);
+    b.does(|_| say("-ERR bad"));
+    within(LIMIT, move || {
+        let cluster = shared(scripted(&a).timeout(Duration::from_millis(300)));
+        let batch = cluster.batch();
+        batch.set("bar", 1).detach();
+        batch.set("foo", 1).detach();
+        let (position, count, first) = failed(batch.finish());
+        assert_eq!((position, count, first.code()), (1, 1, Some("ERR")));
+        std::mem::forget(cluster);
+    });
+}
+
+#[test]
 fn replies_that_are_kept_behind_a_slow_one_are_bounded() -> Result<()> {
     let [a, b] = two();
     a.does(|_| Say::Hang);

@@ -90,13 +90,12 @@ impl<'c> ClusterBatch<'c> {
     pub fn finish(mut self) -> Result<()> {
         let Some(id) = self.id.take() else { return Err(Error::Refused(IN_USE)) };
         let outcome = self.cluster.with(|core| {
-            let settled = core.settle_batch(id);
-            let outcome = core.close_batch(id);
-            match settled {
-                Ok(()) => outcome,
-                Err(WaitError::Failed(error)) => Err(error),
-                Err(WaitError::Timeout(())) => Err(Error::Timeout),
-            }
+            let settled = core.settle_batch(id).map_err(|error| match error {
+                WaitError::Failed(error) => error,
+                WaitError::Timeout(()) => Error::Timeout,
+            });
+            // What a command has met with is more to the point than that another one is late, and is told nowhere else.
+            core.close_batch(id).and(settled)
         })?;
         if self.missing.get() { Err(Error::Refused(IN_USE)) } else { outcome }
     }
@@ -195,7 +194,8 @@ impl Core {
     fn settle_batch(&mut self, id: u32) -> Result<(), WaitError<()>> {
         let (mut from, mut time) = (0, Time::usual());
         while let Some(at) = self.unsettled_in_batch(id, &mut from) {
-            self.arrive(at, &mut time)?;
+            // Other nodes than the one that is late may have answered meanwhile.
+            self.arrive(at, &mut time).inspect_err(|_| self.take_all())?;
         }
         Ok(())
     }

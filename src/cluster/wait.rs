@@ -290,14 +290,27 @@ impl Core {
                     },
                 },
             };
-            let node = &mut self.nodes[usize::from(n)];
-            let next = node.on_conn(node.read);
-            let at_hand = node.conn.as_mut().is_some_and(|conn| conn.poll(next));
-            if !at_hand || self.settle_next(n, &mut Deadline::tentative(DOUBT)).is_err() {
+            if !self.take_next(n) {
                 return false;
             }
             self.service();
         }
+    }
+
+    /// Puts the reply that comes next from a node where it belongs, if it is there. Says whether it was.
+    fn take_next(&mut self, n: u16) -> bool {
+        let node = &mut self.nodes[usize::from(n)];
+        let next = node.on_conn(node.read);
+        let at_hand = node.conn.as_mut().is_some_and(|conn| conn.poll(next));
+        at_hand && self.settle_next(n, &mut Deadline::tentative(DOUBT)).is_ok()
+    }
+
+    /// Puts all replies that have come from any node where they belong.
+    pub(super) fn take_all(&mut self) {
+        for n in 0..self.nodes.len() as u16 {
+            while !self.nodes[usize::from(n)].entries.is_empty() && self.take_next(n) {}
+        }
+        self.service();
     }
 
     /// What the drop of a live handle does: reads up to and including its reply, unless that could take long.

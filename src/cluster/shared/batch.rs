@@ -110,15 +110,16 @@ impl SharedClusterBatch<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Batch`]; [`Error::Timeout`], after which its commands may yet run, and errors that come late go to the account.
+    /// [`Error::Batch`]; or else [`Error::Timeout`], after which its commands may yet run, and errors that come late go to the
+    /// account.
     pub fn finish(mut self) -> Result<()> {
         let id = self.id;
         let mut visit = self.cluster.table.visit();
         let (mut from, mut deadline) = (0, deadline(&mut visit));
         let settled = settle(&mut visit, &mut deadline, |books| books.core().unsettled_in_batch(id, &mut from));
         self.open = false;
-        let outcome = visit.wire().core().close_batch(id);
-        settled.and(outcome)
+        // What a command has met with is more to the point than that another one is late, and is told nowhere else.
+        visit.wire().core().close_batch(id).and(settled)
     }
 }
 
