@@ -170,7 +170,7 @@ impl<K: ToArg> Arguments for Key<K> {
     fn write(&self, out: &mut ArgWriter<'_>) -> Result<(), Unwritten> {
         let start = out.pos;
         out.arg(&self.0);
-        out.mark_keys(start, 1);
+        out.mark_key(start);
         Ok(())
     }
 }

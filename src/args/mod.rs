@@ -95,16 +95,18 @@ impl<'a> ArgWriter<'a> {
         ArgWriter { keys: Some(keys), ..ArgWriter::new(buf, pos) }
     }
 
-    /// Says that every `step`th argument written since `start`, the first included, is a key.
+    /// Says that the argument written since `start` is a key.
     #[inline(always)]
+    fn mark_key(&mut self, start: usize) {
+        if let Some(keys) = &mut self.keys {
+            note_key(keys, &self.buf[..self.pos], start);
+        }
+    }
+
+    /// Says that every `step`th argument written since `start`, the first included, is a key.
     fn mark_keys(&mut self, start: usize, step: usize) {
         if let Some(keys) = &mut self.keys {
-            let mut ranges = encode::bulk_ranges(&self.buf[..self.pos], start);
-            // Most commands have one.
-            keys.extend(ranges.next());
-            if step > 1 || keys.last().is_some_and(|key| key.end + 2 < self.pos) {
-                keys.extend(ranges.skip(step - 1).step_by(step));
-            }
+            keys.extend(encode::bulk_ranges(&self.buf[..self.pos], start).step_by(step));
         }
     }
 
@@ -207,6 +209,13 @@ impl<'a> ArgWriter<'a> {
     pub(crate) fn end(&self) -> Option<usize> {
         if self.is_unsendable() { None } else { Some(self.pos) }
     }
+}
+
+/// Notes where the argument stands that begins at `start`. Apart from where arguments are written, since most who do that have no
+/// use for it.
+#[inline(never)]
+fn note_key(keys: &mut Vec<Range<usize>>, bytes: &[u8], start: usize) {
+    keys.extend(encode::bulk_ranges(bytes, start).next());
 }
 
 /// The bytes of one argument, as they are sent.
