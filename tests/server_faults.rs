@@ -130,7 +130,7 @@ fn a_wait_finds_a_server_that_is_back_however_long_the_delay_of_the_policy() -> 
     for shares in [false, true] {
         let server = server();
         let policy = Reconnect::backoff().first_delay(hour).max_delay(hour);
-        let conn = Connection::open(config(&server).reconnect(policy).timeout(Duration::from_millis(500)))?;
+        let conn = Connection::open(config(&server).reconnect(policy).timeout(Duration::from_secs(2)))?;
         server.kill();
         if shares {
             let shared = conn.into_shared()?;
