@@ -633,3 +633,15 @@ fn a_primary_that_nothing_was_sent_to_and_is_none_any_more_is_not_asked_with_all
     assert!(b.log().is_empty());
     Ok(())
 }
+
+#[test]
+fn what_keeps_a_name_from_being_looked_up_is_told() {
+    let [a] = nodes();
+    a.does(|_| bulk("nonsense"));
+    let cluster = shared(config(&a));
+    let outcome = cluster.command::<String>("GETSET", ("k", "v")).wait();
+    assert!(matches!(outcome, Err(Error::UnexpectedReply(_))), "{outcome:?}");
+    a.does(|_| Say::Close);
+    let outcome = cluster.command::<String>("GETSET", ("k", "v")).wait();
+    assert!(matches!(outcome, Err(Error::ConnectionLost(_))), "{outcome:?}");
+}

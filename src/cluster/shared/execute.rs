@@ -163,7 +163,9 @@ impl SharedCluster {
     fn ask(&self, question: &Question) -> Result<Answer> {
         // Of two threads at a time the second opens a connection of its own.
         let control = self.table.visit().wire().core().control.take();
-        if let Some(answer) = control.and_then(|control| self.ask_by(control, question)) {
+        if let Some(control) = control
+            && let answer @ (Ok(_) | Err(Error::Server(_))) = self.ask_by(control, question)
+        {
             return answer;
         }
         let look = self.table.visit().wire().core().asker();
@@ -173,23 +175,19 @@ impl SharedCluster {
             visit.wire().looked(looked)?;
             visit.wire().core().control.take()
         };
-        control.and_then(|control| self.ask_by(control, question)).unwrap_or(Err(NO_OWNER))
+        self.ask_by(control.ok_or(NO_OWNER)?, question)
     }
 
     /// Asks by a connection, and keeps it if it works.
-    fn ask_by(&self, control: (Address, Connection), question: &Question) -> Option<Result<Answer>> {
+    fn ask_by(&self, control: (Address, Connection), question: &Question) -> Result<Answer> {
         let (address, mut conn) = control;
-        match question.ask(&conn) {
-            answer @ (Ok(_) | Err(Error::Server(_))) => {
-                self.table.visit().wire().core().control = Some((address, conn));
-                Some(answer)
-            }
-            Err(error) => {
-                // Or its end would be waited for.
-                conn.break_off(error);
-                None
-            }
+        let answer = question.ask(&conn);
+        match &answer {
+            Ok(_) | Err(Error::Server(_)) => self.with(|core| core.control = Some((address, conn))),
+            // Or its end would be waited for.
+            Err(error) => conn.break_off(error.clone()),
         }
+        answer
     }
 }
 
