@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use redefer::pubsub::{Event, Subscriber};
 use redefer::rustls::crypto::ring;
 use redefer::rustls::pki_types::CertificateDer;
 use redefer::rustls::pki_types::pem::PemObject;
@@ -359,6 +360,34 @@ fn a_port_without_tls_is_asked_after_in_the_error() {
     let text = error.to_string();
     assert!(text.contains("does this port speak TLS?") && text.contains(&server.port().to_string()), "{text}");
     server.finish();
+}
+
+#[test]
+fn a_subscriber_counts_no_handshake_that_its_caller_has_cut_short() -> Result<()> {
+    let (authority, identity) = authority();
+    for server in TlsServer::all(&identity, None) {
+        let forwarder = Forwarder::start(server.tls_port, 1 << 14);
+        // The first attempt that counts is the last one.
+        let policy = Reconnect::backoff().attempts(1).first_delay(Duration::ZERO);
+        let config = config(forwarder.port, trusting(&authority)).connect_timeout(LIMIT).reconnect(policy);
+        let subscriber = Subscriber::open(config)?;
+        subscriber.subscribe("news").wait()?;
+        forwarder.cut_after(0, Cut::Close);
+        let conn = Connection::open(self::config(server.tls_port, trusting(&authority)))?;
+        assert_eq!(conn.publish("news", "lost").wait()?, 1);
+        support::until("the subscriber is gone", || {
+            Ok(conn.command::<(String, i64)>("PUBSUB NUMSUB", "news").wait()?.1 == 0)
+        })?;
+        forwarder.cut_after(0, Cut::Stall);
+        for _ in 0..3 {
+            let nothing = subscriber.next_timeout(Duration::from_millis(20));
+            assert!(matches!(nothing, Ok(None)), "{nothing:?}");
+        }
+        forwarder.mend();
+        let again = subscriber.next();
+        assert!(matches!(again, Ok(Some(Event::Reconnected(_)))), "{again:?}");
+    }
+    Ok(())
 }
 
 // What a connection does, over this one.

@@ -118,7 +118,7 @@ impl Core {
                     return Ok(true);
                 }
                 // Cut short by the caller's own time, it says nothing about the server.
-                Err(error @ Error::Timeout) if time < whole => {
+                Err(error) if error.is_timeout() && time < whole => {
                     down.cut_short(error, time);
                     return Ok(false);
                 }
