@@ -192,6 +192,39 @@ fn a_failover_under_load_is_followed() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn what_is_silent_is_named_when_the_time_is_over() -> Result<()> {
+    let silent = || Scripted::start(|peer| peer.read_to_end().map(drop));
+    let told = |config: Config, port: u16| {
+        let error = Connection::open(config.connect_timeout(Duration::from_secs(2))).unwrap_err();
+        assert!(error.is_timeout(), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("127.0.0.1:{port}")) && text.contains(NAME), "{text}");
+        text
+    };
+    let hung = silent();
+    told(Sentinel::new([hung.url()], NAME)?.primary(), hung.port());
+    hung.finish();
+
+    #[cfg(feature = "tls")]
+    {
+        let hung = silent();
+        let port = hung.port().to_string();
+        let sentinel = Scripted::start(move |peer| {
+            peer.handshake()?;
+            peer.read_command()?;
+            peer.send(array(["127.0.0.1", &port]))?;
+            peer.read_command()?;
+            peer.send("*0\r\n")?;
+            peer.read_to_end().map(drop)
+        });
+        let config = Sentinel::new([sentinel.url()], NAME)?.primary().tls(redefer::TlsConfig::new());
+        let text = told(config, hung.port());
+        assert!(text.contains("does this port speak TLS?"), "{text}");
+    }
+    Ok(())
+}
+
 /// A server that says what it is, and then what it is told.
 fn server(role: &'static str, script: impl Fn(&mut Peer) -> std::io::Result<()> + Send + 'static) -> Scripted {
     Scripted::start(move |peer| {

@@ -179,7 +179,8 @@ impl Connection {
     /// # Errors
     ///
     /// [`Error::Config`] for a URL that cannot be used, [`Error::Io`] when no address can be connected to, when
-    /// the server's certificate is not accepted, or TLS is not agreed upon in time,
+    /// the server's certificate is not accepted, TLS is not agreed upon in time, or in that time a
+    /// [sentinel](crate::Sentinel) is silent, or what it has named,
     /// [`Error::Server`] when the server refuses the user, the password, the database, the name or the connection, and
     /// [`Error::Timeout`].
     pub fn open(config: impl IntoConfig) -> Result<Connection> {

@@ -381,9 +381,11 @@ impl Engine {
         events::dialing(&config);
         let server = config.endpoint.clone();
         let told = |error: &Error| events::not_connected(&server, error);
+        // Of one that was looked for, the text says who is silent: a sentinel, or what it has named.
+        let says_more = |error: &std::io::Error| matches!(server, Endpoint::Found(_)) || SlowTls::is(error);
         Engine::connect_to(config, time, changed)
             .map_err(|error| match error {
-                Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut && !SlowTls::is(&error) => {
+                Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut && !says_more(&error) => {
                     Error::Timeout
                 }
                 Error::Io(error) => {
