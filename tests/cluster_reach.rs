@@ -143,8 +143,8 @@ fn a_cluster_that_asks_for_a_password_gets_it_and_a_wrong_one_is_told() -> Resul
 #[test]
 fn seeds_may_be_down_or_sockets_or_ipv6() -> Result<()> {
     let nodes = builder().config("bind", "127.0.0.1 -::1").start().unwrap();
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let down = support::config_for(&format!("redis://127.0.0.1:{gone}"));
+    let nobody = support::Refusing::start();
+    let down = support::config_for(&format!("redis://127.0.0.1:{}", nobody.port()));
     let missing = support::config_for("redis+unix:///nowhere/at/all.sock");
     let by_socket = support::config_for(&nodes.node(1).unix_url());
     works(&nodes, ClusterConfig::new(by_socket.clone())?);

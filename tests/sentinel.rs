@@ -246,17 +246,17 @@ fn what_keeps_a_primary_from_being_found_is_an_io_error_that_says_what() {
             peer.read_to_end().map(drop)
         })
     };
-    // Of a port that was free a moment ago.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = support::Refusing::start();
+    let down = format!("127.0.0.1:{}", nobody.port());
     let cases = [
         (vec![sentinel("*-1\r\n")], ErrorKind::NotFound, "no sentinel that answers knows \"mymaster\""),
         (vec![sentinel("-NOAUTH Authentication required.\r\n")], ErrorKind::PermissionDenied, "NOAUTH"),
-        (vec![], ErrorKind::ConnectionRefused, &*format!("the sentinel {free}: ")),
+        (vec![], ErrorKind::ConnectionRefused, &*format!("the sentinel {down}: ")),
     ];
     for (sentinels, kind, text) in cases {
         let mut urls: Vec<String> = sentinels.iter().map(Scripted::url).collect();
         if urls.is_empty() {
-            urls.push(format!("redis://{free}"));
+            urls.push(format!("redis://{down}"));
         }
         let sentinel = Sentinel::new(urls, NAME).unwrap();
         match sentinel.primary_address() {

@@ -15,6 +15,7 @@ pub mod shared;
 pub mod tls;
 pub mod unruly;
 
+use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -130,6 +131,21 @@ pub fn protocol() -> Option<Protocol> {
 /// Whether tests run in RESP2, for the few whose outcome depends on it.
 pub fn is_resp2() -> bool {
     protocol() == Some(Protocol::Resp2)
+}
+
+/// A port that refuses connections for as long as this lives: it is bound, so that nobody else gets it, and nobody listens.
+pub struct Refusing(socket2::Socket);
+
+impl Refusing {
+    pub fn start() -> Refusing {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        Refusing(socket)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.0.local_addr().unwrap().as_socket().unwrap().port()
+    }
 }
 
 /// Asks until it is so, for what nobody is told of by itself. There is no pause between: to ask is a round trip, or a
