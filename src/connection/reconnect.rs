@@ -107,9 +107,10 @@ impl Reconnect {
     /// The longest delay before any attempt, and how long a connection rests after the last one. More than a hundred years is
     /// taken as a hundred years.
     ///
-    /// For a wait no delay is longer than half of [`Config::timeout`](super::Config::timeout), so that each one that takes its whole
-    /// time makes an attempt of its own, and finds a server that has come back. A shorter
-    /// [`wait_timeout`](crate::Reply::wait_timeout) may end in the middle of a delay.
+    /// A wait that takes the whole [`Config::timeout`](super::Config::timeout) makes an attempt of its own when half of that has
+    /// passed since the last one, also in the middle of a delay, so that it finds a server that has come back. Such an attempt does
+    /// not count, and there are 50 ms between two of them. A shorter [`wait_timeout`](crate::Reply::wait_timeout) may end in the
+    /// middle of a delay, and so may waits with a timeout of less than 100 ms.
     #[must_use]
     pub fn max_delay(mut self, delay: Duration) -> Self {
         self.max_delay = delay.min(LONGEST);
@@ -178,9 +179,9 @@ impl Down {
         self.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()))
     }
 
-    /// The same for waits of so long: half of that after the last attempt there is another one.
+    /// The same for waits of so long: half of that after the last attempt there is another one, which is early.
     fn pause_in_wait(&self, time: Option<Duration>) -> Duration {
-        let soon = time.and_then(|time| self.since.checked_add(time / 2));
+        let soon = time.and_then(|time| self.since.checked_add((time / 2).max(SOONEST)));
         let left = soon.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
         self.pause().min(left)
     }
@@ -194,10 +195,17 @@ impl Down {
     /// An attempt has failed.
     pub(crate) fn fail(&mut self, error: Error, config: &super::Config) {
         let policy = &config.reconnect;
-        // Whoever gives a password may give another one next time.
-        let hopeless = is_hopeless(&error) && config.credentials.is_none();
+        let hopeless = ends_attempts(&error, config);
         let failed = if hopeless { policy.attempts } else { self.failed.saturating_add(1).min(policy.attempts) };
         *self = Down::new(error, failed, policy);
+    }
+
+    /// The same of one that was early, which the policy knows nothing of.
+    fn fail_early(&mut self, error: Error, config: &super::Config) {
+        if ends_attempts(&error, config) {
+            return self.fail(error, config);
+        }
+        (self.cause, self.since) = (error, Instant::now());
     }
 
     /// An attempt was cut short by the caller's own time, which says nothing about the server.
@@ -210,6 +218,15 @@ impl Down {
     pub(crate) fn time(&self, left: Duration, whole: Duration) -> Duration {
         left.max(self.cut.saturating_mul(2)).min(whole)
     }
+}
+
+/// Between an early attempt and the one before it is no less than this.
+const SOONEST: Duration = Duration::from_millis(50);
+
+/// Whether an error leaves nothing to be tried.
+fn ends_attempts(error: &Error, config: &super::Config) -> bool {
+    // Whoever gives a password may give another one next time.
+    is_hopeless(error) && config.credentials.is_none()
 }
 
 /// When the next attempt may be made after so many have failed.
@@ -232,6 +249,8 @@ pub(super) struct Attempt {
     config: super::Config,
     changed: Vec<Vec<u8>>,
     time: Duration,
+    /// It is made for a wait that cannot wait for the delay of the policy.
+    early: bool,
 }
 
 impl Attempt {
@@ -283,7 +302,7 @@ impl Engine {
         if down.is_resting(&self.config.reconnect) && !down.pause().is_zero() {
             return Err(self.give_up());
         }
-        let pause = down.pause_in_wait(self.config.timeout);
+        let (pause, early) = (down.pause_in_wait(self.config.timeout), !down.pause().is_zero());
         let left = deadline.left()?.unwrap_or(Duration::MAX);
         if !pause.is_zero() {
             return Ok(Dial::Pause(pause.min(left)));
@@ -292,6 +311,7 @@ impl Engine {
             config: self.redial_config(),
             changed: self.changed.values().cloned().collect(),
             time: left.min(self.config.connect_timeout),
+            early,
         })))
     }
 
@@ -318,8 +338,12 @@ impl Engine {
             down.cut_short(error, attempt.time);
             return Err(timeout);
         }
-        let (failed, told) = (down.failed().saturating_add(1), error.clone());
-        down.fail(error, &self.config);
+        let (failed, told) = (down.failed().saturating_add(u32::from(!attempt.early)), error.clone());
+        if attempt.early {
+            down.fail_early(error, &self.config);
+        } else {
+            down.fail(error, &self.config);
+        }
         let resting = down.is_resting(&self.config.reconnect);
         self.tell(move |server| events::attempt_failed(server, &told, failed));
         if resting { Err(self.give_up()) } else { Ok(()) }
@@ -499,6 +523,22 @@ mod tests {
         let pause = down.pause_in_wait(Some(hour));
         assert!(pause <= hour / 2 && pause > hour / 4, "{pause:?}");
         assert!(Down::new(Error::Timeout, 0, &policy).pause_in_wait(Some(hour)).is_zero());
+    }
+
+    #[test]
+    fn attempts_that_are_early_do_not_count_and_are_not_many() {
+        let day = Duration::from_secs(24 * 3600);
+        let policy = Reconnect::backoff().attempts(2).first_delay(day).max_delay(day);
+        let config = super::super::Config::tcp("localhost", 1).reconnect(policy);
+        let mut down = Down::new(Error::Timeout, 1, &config.reconnect);
+        let not_before = down.not_before;
+        for _ in 0..100 {
+            down.fail_early(Error::Timeout, &config);
+            assert!(!down.pause_in_wait(Some(Duration::from_nanos(1))).is_zero());
+        }
+        assert!(!down.is_resting(&config.reconnect) && down.not_before == not_before);
+        down.fail_early(Error::Config("wrong".into()), &config);
+        assert!(down.is_resting(&config.reconnect));
     }
 
     #[test]
