@@ -40,8 +40,9 @@ pub(super) struct Moved {
     pub(super) since: Instant,
     /// Somebody holds its handle.
     pub(super) live: bool,
-    /// The node that it was sent to last.
+    /// The node that it was sent to last, and the number of the connection.
     pub(super) last: u16,
+    pub(super) number: u64,
     pub(super) at: At,
 }
 
@@ -524,7 +525,8 @@ impl Core {
 
 impl Moved {
     pub(super) fn new(live: bool) -> Self {
-        Moved { hops: 0, tries: 0, resends: 0, since: Instant::now(), live, last: NOWHERE, at: At::Parked(NO_SLOT) }
+        let (since, at) = (Instant::now(), At::Parked(NO_SLOT));
+        Moved { hops: 0, tries: 0, resends: 0, since, live, last: NOWHERE, number: 0, at }
     }
 }
 

@@ -102,7 +102,7 @@ impl Core {
             Ok(mut conn) => {
                 conn.share(self.shared);
                 self.connected += 1;
-                node.connected(conn);
+                node.connected(conn, self.connected);
                 Ok(())
             }
             Err(error) => {

@@ -60,6 +60,8 @@ impl Block {
 pub(super) struct Node {
     pub(super) address: Address,
     pub(super) conn: Option<Connection>,
+    /// Which of all connections that is, or was; the first has 1.
+    pub(super) number: u64,
     /// Places count on over all connections to the node; this is the one of the connection's first command.
     base: u64,
     /// The place of the reply that comes next.
@@ -96,6 +98,7 @@ impl Node {
         Node {
             address,
             conn: None,
+            number: 0,
             base: 0,
             read: 0,
             entries: VecDeque::new(),
@@ -114,9 +117,9 @@ impl Node {
         }
     }
 
-    /// Takes a new connection, when nothing is outstanding.
-    pub(super) fn connected(&mut self, conn: Connection) {
-        self.conn = Some(conn);
+    /// Takes a new connection and its number, when nothing is outstanding.
+    pub(super) fn connected(&mut self, conn: Connection, number: u64) {
+        (self.conn, self.number) = (Some(conn), number);
         self.base = self.read;
         self.block = Block::default();
         self.kept = Kept::default();
@@ -145,6 +148,16 @@ impl Node {
     /// How many bytes the commands have that have not been answered.
     pub(super) fn kept_bytes(&self) -> usize {
         self.kept.bytes.len() - self.kept.start
+    }
+
+    /// Whether the connection of this number is still there.
+    pub(super) fn has(&mut self, number: u64) -> bool {
+        self.number == number && self.conn.as_mut().is_some_and(|conn| !conn.is_lost())
+    }
+
+    /// The number of the connection that a command with this place was sent by, if that is the last one.
+    pub(super) fn number_of(&self, place: u64) -> Option<u64> {
+        (place >= self.base).then_some(self.number)
     }
 
     /// The place over all connections of one on this one.

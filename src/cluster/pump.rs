@@ -190,7 +190,7 @@ impl Core {
                 self.parked -= 1;
                 if let Some(moved) = self.moved.get_mut(&parked.ticket) {
                     moved.at = At::Sent(n, place);
-                    moved.last = n;
+                    (moved.last, moved.number) = (n, self.nodes[usize::from(n)].number);
                 }
                 Attempt::Sent(n)
             }

@@ -1,11 +1,13 @@
 //! All keys of a cluster, node by node.
 
 use std::fmt;
+use std::io;
 use std::iter::FusedIterator;
 use std::vec;
 
-use super::core::{Core, NO_SLOT};
+use super::core::{Core, NO_SLOT, NOWHERE, unsent};
 use super::node::flag;
+use super::ticket::Ticket;
 use super::wait::Time;
 use super::{Cluster, Issued};
 use crate::args::cmd;
@@ -20,8 +22,8 @@ use crate::values::FromReply;
 /// beginning to the end is found at least once, **unless its slot moves meanwhile**: then it may be missed, or come again.
 /// Valkey 9.1 has [`clusterscan`](crate::commands::ClusterCommands::clusterscan), which knows of slots.
 ///
-/// When a primary is lost, the one that takes over its slots is asked from the beginning, since a cursor is of use to one server
-/// only: keys of those slots come again. That is waited for as for any command, for at most
+/// When a primary or the connection to it is lost, the one that has its slots by then is asked from the beginning, since a cursor
+/// is of use to one process of a server only: keys of those slots come again. That is waited for as for any command, for at most
 /// [`Config::timeout`](crate::Config::timeout).
 ///
 /// It ends after its first error.
@@ -45,8 +47,8 @@ pub(super) struct Walk<T> {
 /// The primary that is being asked.
 struct Current {
     slot: u16,
-    /// Which it is, and the cursor of its next page, when it has answered once.
-    at: Option<(u16, u64)>,
+    /// Where it is, and the cursor of its next page, when it has answered once.
+    at: Option<(Origin, u64)>,
     /// How many times it was lost.
     lost: u32,
 }
@@ -57,7 +59,15 @@ pub(super) enum Whom {
     /// Whoever has this slot by then.
     Owner(u16),
     /// The node that has given the page before.
-    Node(u16),
+    Node(Origin),
+}
+
+/// Where a page has come from: a server that has started anew since is at the same address, and its cursors are other ones.
+#[derive(Clone, Copy)]
+pub(super) struct Origin {
+    pub(super) node: u16,
+    /// The number of the connection.
+    number: u64,
 }
 
 /// How often the keys of one primary are asked for from the beginning.
@@ -79,7 +89,7 @@ impl Cluster {
     }
 
     /// Asks for a page: which node has answered, and what.
-    fn page(&self, whom: Whom, bytes: &[u8]) -> Result<(u16, Stored)> {
+    fn page(&self, whom: Whom, bytes: &[u8]) -> Result<(Origin, Stored)> {
         self.with(|core| {
             let ticket = core.issue_page(whom, bytes);
             core.arrive(ticket, &mut Time::usual()).map_err(|error| match error {
@@ -99,15 +109,26 @@ impl Core {
     }
 
     pub(super) fn issue_page(&mut self, whom: Whom, bytes: &[u8]) -> u64 {
+        let is_there = |core: &mut Core, from: Origin| {
+            core.nodes.get_mut(usize::from(from.node)).is_some_and(|node| node.has(from.number))
+        };
         match whom {
             Whom::Owner(slot) => self.issue(slot, bytes, flag::IDEMPOTENT, None),
-            Whom::Node(n) => self.issue_at(n, NO_SLOT, bytes, flag::FIXED, None),
+            Whom::Node(from) if is_there(self, from) => self.issue_at(from.node, NO_SLOT, bytes, flag::FIXED, None),
+            Whom::Node(_) => self.born_failed(unsent(io::Error::from(io::ErrorKind::ConnectionReset).into())),
         }
     }
 
     /// Takes a page that is here, and says who has sent it.
-    pub(super) fn take_page(&mut self, ticket: u64) -> Result<(u16, Stored)> {
-        Ok((self.node_of(ticket), self.take(ticket)?))
+    pub(super) fn take_page(&mut self, ticket: u64) -> Result<(Origin, Stored)> {
+        let node = self.node_of(ticket);
+        let number = match (self.moved.get(&ticket), Ticket::of(ticket)) {
+            (Some(moved), _) if moved.last != NOWHERE => Some(moved.number),
+            (_, Ticket::Sent(n, place)) => self.nodes.get(usize::from(n)).and_then(|node| node.number_of(place)),
+            _ => None,
+        };
+        // No connection has the number 0.
+        Ok((Origin { node, number: number.unwrap_or(0) }, self.take(ticket)?))
     }
 }
 
@@ -119,7 +140,7 @@ impl<T: FromReply> Walk<T> {
     }
 
     /// The next key. `ask` issues an encoded command and waits for its reply, which comes with the node that has sent it.
-    pub(super) fn next(&mut self, ask: impl Fn(Whom, &[u8]) -> Result<(u16, Stored)>) -> Option<Result<T>> {
+    pub(super) fn next(&mut self, ask: impl Fn(Whom, &[u8]) -> Result<(Origin, Stored)>) -> Option<Result<T>> {
         loop {
             if let Some(item) = self.items.next() {
                 return Some(Ok(item));
@@ -135,19 +156,23 @@ impl<T: FromReply> Walk<T> {
         }
     }
 
-    /// The next page of a primary: which node has answered, if it is the first one, and what.
-    fn page(&self, current: &Current, ask: impl Fn(Whom, &[u8]) -> Result<(u16, Stored)>) -> Result<(u16, Page<T>)> {
+    /// The next page of a primary: where it has come from, and what.
+    fn page(
+        &self,
+        current: &Current,
+        ask: impl Fn(Whom, &[u8]) -> Result<(Origin, Stored)>,
+    ) -> Result<(Origin, Page<T>)> {
         let (whom, cursor) = match current.at {
             None => (Whom::Owner(current.slot), 0),
-            Some((n, cursor)) => (Whom::Node(n), cursor),
+            Some((origin, cursor)) => (Whom::Node(origin), cursor),
         };
         let Issued { bytes, .. } = Issued::of(&cmd("SCAN").arg(cursor).options(&self.options))?;
-        let (n, frame) = ask(whom, &bytes)?;
-        Ok((n, decode_whole(&frame)?))
+        let (origin, frame) = ask(whom, &bytes)?;
+        Ok((origin, decode_whole(&frame)?))
     }
 
     /// The next page that has keys nobody has seen, if there is one.
-    fn next_page(&mut self, ask: impl Fn(Whom, &[u8]) -> Result<(u16, Stored)>) -> Result<Option<Vec<T>>> {
+    fn next_page(&mut self, ask: impl Fn(Whom, &[u8]) -> Result<(Origin, Stored)>) -> Result<Option<Vec<T>>> {
         let mut current = match self.current.take() {
             Some(current) => current,
             None => match self.slots.next() {
@@ -155,7 +180,7 @@ impl<T: FromReply> Walk<T> {
                 None => return Ok(None),
             },
         };
-        let (n, page) = loop {
+        let (origin, page) = loop {
             match self.page(&current, &ask) {
                 Err(error) if current.at.is_some() && error.is_connection_lost() && current.lost < RETRIES => {
                     current = Current { at: None, lost: current.lost + 1, ..current };
@@ -165,13 +190,13 @@ impl<T: FromReply> Walk<T> {
             }
         };
         if current.at.is_none() {
-            if self.asked.contains(&n) {
+            if self.asked.contains(&origin.node) {
                 // It has taken over the slots of another one, and has been asked for all that it has.
                 return Ok(Some(Vec::new()));
             }
-            self.asked.push(n);
+            self.asked.push(origin.node);
         }
-        self.current = (page.cursor != 0).then_some(Current { at: Some((n, page.cursor)), ..current });
+        self.current = (page.cursor != 0).then_some(Current { at: Some((origin, page.cursor)), ..current });
         Ok(Some(page.items))
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::iter::FusedIterator;
 
 use super::super::core::Core;
-use super::super::scan::{Walk, Whom};
+use super::super::scan::{Origin, Walk, Whom};
 use super::{SharedCluster, deadline, settle};
 use crate::commands::ScanOptions;
 use crate::connection::Stored;
@@ -58,10 +58,10 @@ impl SharedCluster {
     }
 
     /// Asks for a page: which node has answered, and what.
-    fn page(&self, whom: Whom, bytes: &[u8]) -> Result<(u16, Stored)> {
+    fn page(&self, whom: Whom, bytes: &[u8]) -> Result<(Origin, Stored)> {
         let nodes = |core: &mut Core| match whom {
             Whom::Owner(slot) => vec![core.slots[usize::from(slot)]],
-            Whom::Node(n) => vec![n],
+            Whom::Node(origin) => vec![origin.node],
         };
         let mut visit = self.with_room(nodes)?;
         let ticket = visit.wire().issue(|core| core.issue_page(whom, bytes));
