@@ -5,7 +5,10 @@ use crc::{CRC_16_XMODEM, Crc, Table};
 /// How many slots a cluster has.
 pub(crate) const SLOTS: usize = 16_384;
 
-static CRC: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_XMODEM);
+/// How many bytes the table works on at a time.
+const BLOCK: usize = 16;
+
+static CRC: Crc<u16, Table<BLOCK>> = Crc::<u16, Table<BLOCK>>::new(&CRC_16_XMODEM);
 
 /// The hash slot of a key, from 0 to 16,383: of the part in the first `{…}` if that is not empty, else of all of it.
 ///
@@ -20,19 +23,53 @@ static CRC: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_XMODEM);
 #[must_use]
 #[inline]
 pub fn slot_of(key: impl AsRef<[u8]>) -> u16 {
-    CRC.checksum(hash_tag(key.as_ref())) % SLOTS as u16
+    let key = key.as_ref();
+    let sum = match key.len() {
+        // Most keys are that short and have no tag, which is seen at a glance.
+        0..=BLOCK => match padded(key) {
+            block if !has_brace(&block) => CRC.checksum(&block),
+            _ => checksum(hash_tag(key)),
+        },
+        _ => checksum(hash_tag(key)),
+    };
+    sum % SLOTS as u16
 }
 
-/// Up to this length a key is looked through byte by byte.
-const SHORT: usize = 24;
+/// The checksum in whole blocks.
+fn checksum(bytes: &[u8]) -> u16 {
+    let (first, rest) = bytes.split_at(bytes.len() % BLOCK);
+    let mut digest = CRC.digest();
+    digest.update(&padded(first));
+    digest.update(rest);
+    digest.finalize()
+}
+
+/// At most a block, behind zeros: these do not change a checksum that begins with zero.
+#[inline(always)]
+fn padded(bytes: &[u8]) -> [u8; BLOCK] {
+    const HALF: usize = BLOCK / 2;
+    let (mut block, n) = ([0; BLOCK], bytes.len());
+    if n >= HALF {
+        // Two stores of fixed size that may overlap, and no call.
+        block[BLOCK - n..][..HALF].copy_from_slice(&bytes[..HALF]);
+        block[HALF..].copy_from_slice(&bytes[n - HALF..]);
+    } else {
+        block[BLOCK - n..].copy_from_slice(bytes);
+    }
+    block
+}
+
+/// Looks at all of it, which is one comparison of vectors.
+#[inline(always)]
+fn has_brace(block: &[u8; BLOCK]) -> bool {
+    block.iter().fold(false, |found, byte| found | (*byte == b'{'))
+}
 
 /// What of a key is hashed, here and by a [`Ring`](crate::Ring): what is between its first brace and the next closing one, if
 /// that is anything.
 #[inline]
 pub(crate) fn hash_tag(key: &[u8]) -> &[u8] {
-    // A key is short, and mostly has none: a call would cost more than the look.
-    let open = if key.len() <= SHORT { key.iter().position(|byte| *byte == b'{') } else { memchr::memchr(b'{', key) };
-    if let Some(open) = open
+    if let Some(open) = memchr::memchr(b'{', key)
         && let Some(len) = memchr::memchr(b'}', &key[open + 1..])
         && len > 0
     {
@@ -48,10 +85,26 @@ mod tests {
 
     #[test]
     fn slots_are_those_of_the_specification() {
-        assert_eq!(CRC.checksum(b"123456789"), 0x31c3);
+        assert_eq!(checksum(b"123456789"), 0x31c3);
         assert_eq!(slot_of(b"foo"), 12_182);
         assert_eq!(slot_of(b"somekey"), 11_058);
         assert_eq!(slot_of(b""), 0);
+    }
+
+    #[test]
+    fn keys_of_every_length_have_the_slot_that_a_byte_at_a_time_comes_to() {
+        let bytewise = Crc::<u16, Table<1>>::new(&CRC_16_XMODEM);
+        let bytes: Vec<u8> = (0..100).map(|n: u8| n.wrapping_mul(37).wrapping_add(200)).collect();
+        assert!(!bytes.contains(&b'{'));
+        for start in 0..20 {
+            for end in start..bytes.len() {
+                let key = &bytes[start..end];
+                assert_eq!(checksum(key), bytewise.checksum(key));
+                assert_eq!(slot_of(key), bytewise.checksum(key) % SLOTS as u16);
+                let tagged = [b"{", key, b"}."].concat();
+                assert_eq!(slot_of(&tagged), bytewise.checksum(hash_tag(&tagged)) % SLOTS as u16);
+            }
+        }
     }
 
     #[test]
