@@ -215,7 +215,14 @@ impl<'a> ArgWriter<'a> {
 /// use for it.
 #[inline(never)]
 fn note_key(keys: &mut Vec<Range<usize>>, bytes: &[u8], start: usize) {
-    keys.extend(encode::bulk_ranges(bytes, start).next());
+    let end = bytes.len();
+    // How long its header is can be told from the length of it all, if that is short.
+    match end - start {
+        // `$`, a digit; and two CRLF.
+        6..=15 => keys.push(start + 4..end - 2),
+        17..=106 => keys.push(start + 5..end - 2),
+        _ => keys.extend(encode::bulk_ranges(bytes, start).next()),
+    }
 }
 
 /// The bytes of one argument, as they are sent.
