@@ -1,6 +1,7 @@
 //! The state of a cluster: its nodes, who has which slot, and where each command is.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -91,6 +92,13 @@ pub(super) struct Trouble {
     pub(super) dial: Option<u16>,
 }
 
+/// Room for a command that is being encoded, and where its keys are.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub(super) bytes: Vec<u8>,
+    pub(super) keys: Vec<Range<usize>>,
+}
+
 pub(super) struct Core {
     pub(super) config: ClusterConfig,
     pub(super) nodes: Vec<Node>,
@@ -140,9 +148,8 @@ pub(super) struct Core {
     /// How many connections have been made, and how many have been given up.
     pub(super) connected: u64,
     pub(super) breaks: u64,
-    /// Room for a command that is being encoded, and where its keys are.
-    pub(super) scratch: Vec<u8>,
-    pub(super) keys: Vec<std::ops::Range<usize>>,
+    /// `None` while a command is being encoded in it.
+    pub(super) scratch: Option<Box<Scratch>>,
 }
 
 impl Core {
@@ -182,8 +189,7 @@ impl Core {
             aside: Vec::new(),
             connected: 0,
             breaks: 0,
-            scratch: Vec::new(),
-            keys: Vec::new(),
+            scratch: None,
         }
     }
 
@@ -284,8 +290,13 @@ impl Core {
     // Issuing.
 
     /// Issues a command of a slot, and returns its ticket.
-    #[inline]
     pub(super) fn issue(&mut self, slot: u16, bytes: &[u8], flags: u8, block: Option<Block>) -> u64 {
+        self.issue_inlined(slot, bytes, flags, block)
+    }
+
+    /// The same for where most commands are issued.
+    #[inline(always)]
+    pub(super) fn issue_inlined(&mut self, slot: u16, bytes: &[u8], flags: u8, block: Option<Block>) -> u64 {
         if self.troubles.is_empty() && flags & flag::READ == 0 {
             let n = self.slots[usize::from(slot)];
             if let Some(node) = self.nodes.get_mut(usize::from(n))

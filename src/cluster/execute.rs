@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::bulk::ClusterMultiBulk;
-use super::core::Core;
+use super::core::{Core, Scratch};
 use super::node::flag;
 use super::reply::ClusterReply;
 use super::spread::{Route, route};
@@ -50,22 +50,23 @@ impl Core {
     /// Issues a command of this crate's own types.
     #[inline(always)]
     pub(in crate::cluster) fn issue_command<A: Arguments>(&mut self, command: &Command<A>, flags: u8) -> u64 {
-        let (mut scratch, mut keys) = (std::mem::take(&mut self.scratch), std::mem::take(&mut self.keys));
+        let mut scratch = self.scratch.take().unwrap_or_default();
+        let Scratch { bytes, keys } = &mut *scratch;
         keys.clear();
-        let mut out = ArgWriter::noting_keys(&mut scratch, 0, &mut keys);
+        let mut out = ArgWriter::noting_keys(bytes, 0, keys);
         out.command(1 + command.arguments().count(), command.name());
         let ticket = match (command.arguments().write(&mut out), out.end()) {
-            (Ok(()), Some(end)) => self.dispatch(command.name(), &scratch[..end], &keys, flags, command.block()),
+            (Ok(()), Some(end)) => self.dispatch(command.name(), &bytes[..end], keys, flags, command.block()),
             (Err(why), _) => self.born_failed(unwritten(why)),
             (Ok(()), None) => {
                 let fault = out.fault();
                 self.born_failed(fault.error())
             }
         };
-        if scratch.len() <= ROOM {
-            self.scratch = scratch;
+        if scratch.bytes.len() > ROOM {
+            scratch.bytes = Vec::new();
         }
-        self.keys = keys;
+        self.scratch = Some(scratch);
         ticket
     }
 
@@ -80,7 +81,7 @@ impl Core {
     }
 
     /// Sends an encoded command where its keys say.
-    #[inline]
+    #[inline(never)]
     fn dispatch(
         &mut self,
         name: &str,
@@ -91,6 +92,11 @@ impl Core {
     ) -> u64 {
         if !self.known.reading.is_empty() && self.only_reads(bytes) {
             flags |= flag::READ;
+        }
+        if let [key] = keys
+            && let Some(key) = bytes.get(key.clone())
+        {
+            return self.issue_inlined(slot_of(key), bytes, flags, block);
         }
         // Those of a command that was just encoded are within it.
         let words = keys.iter().map(|key| bytes.get(key.clone()).unwrap_or_default());

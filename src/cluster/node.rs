@@ -67,7 +67,7 @@ pub(super) struct Node {
     /// The place of the reply that comes next.
     pub(super) read: u64,
     pub(super) entries: VecDeque<Entry>,
-    kept: Kept,
+    pub(super) kept: Kept,
     /// Replies that were read before they were asked for, of commands that were first sent to this node.
     pub(super) store: Store,
     pub(super) block: Block,
@@ -196,24 +196,11 @@ impl Node {
     pub(super) fn entry(&mut self, place: u64) -> Option<&mut Entry> {
         self.entries.get_mut(usize::try_from(place.checked_sub(self.read)?).ok()?)
     }
-
-    /// The parts of the node for the way of most replies.
-    #[inline(always)]
-    pub(super) fn advance_parts(&mut self) -> (Option<&mut Connection>, u64, impl FnOnce(u32)) {
-        let on_conn = self.read.wrapping_sub(self.base);
-        let Node { conn, entries, kept, read, .. } = self;
-        let advance = move |len| {
-            entries.pop_front();
-            kept.drop_front(len as usize);
-            *read += 1;
-        };
-        (conn.as_mut(), on_conn, advance)
-    }
 }
 
 /// The bytes of unanswered commands, in the order of the wire.
 #[derive(Default)]
-struct Kept {
+pub(super) struct Kept {
     bytes: Vec<u8>,
     start: usize,
 }
@@ -231,7 +218,7 @@ impl Kept {
     }
 
     #[inline(always)]
-    fn drop_front(&mut self, len: usize) {
+    pub(super) fn drop_front(&mut self, len: usize) {
         self.start += len;
         if self.start >= LARGE {
             self.tidy();

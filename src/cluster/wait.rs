@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::core::{Core, Where};
 use super::events;
+use super::node::Node;
 use super::pump::Wait;
 use super::ticket::Ticket;
 use crate::connection::{Deadline, GONE, Stored};
@@ -67,13 +68,15 @@ impl Core {
         }
         let entry = *node.entries.front()?;
         let outstanding = &mut self.outstanding[usize::from(entry.slot)];
-        let (conn, on_conn, advance) = node.advance_parts();
+        let on_conn = node.on_conn(place);
+        let Node { conn, entries, kept, read, .. } = node;
+        let frame = conn.as_mut()?.take_scalar(on_conn)?;
         // All that user code can see is moved on before it runs.
-        let moved_on = || {
-            advance(entry.len);
-            *outstanding -= 1;
-        };
-        conn?.take_scalar(on_conn, moved_on, T::from_reply)
+        entries.pop_front();
+        kept.drop_front(entry.len as usize);
+        *read += 1;
+        *outstanding -= 1;
+        Some(T::from_reply(frame))
     }
 
     /// Waits for the reply of a ticket and takes it. When the time is over, the ticket is as good as before.

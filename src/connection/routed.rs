@@ -28,7 +28,7 @@ impl Connection {
     }
 
     /// Issues a command that is encoded, and returns its place.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send(&mut self, bytes: &[u8], block: Option<Block>) -> Result<u64> {
         let engine = self.engine.get_mut();
         if engine.issued < engine.limit && block.is_none() {
@@ -40,15 +40,7 @@ impl Connection {
             }
             return Ok(place);
         }
-        if engine.polled {
-            return engine.append(bytes, 1);
-        }
-        let place = engine.issue_encoded(bytes, block);
-        match Place::of(place) {
-            Place::Ordinary(place) => Ok(place),
-            Place::Failed(number) => Err(engine.take_failure(number)),
-            _ => Err(Error::Refused(BUSY)),
-        }
+        engine.send_slowly(bytes, block)
     }
 
     /// Issues several commands that are encoded and belong together, and returns the place of the first: they are in one piece
@@ -68,15 +60,9 @@ impl Connection {
         Ok(place)
     }
 
-    /// If the reply of this place is at hand, and neither an aggregate nor an error: moves on, also by `moved_on`, and then
-    /// runs `take` on it.
+    /// If the reply of this place is at hand, and neither an aggregate nor an error: moves on behind it, and lends it.
     #[inline(always)]
-    pub(crate) fn take_scalar<R>(
-        &mut self,
-        place: u64,
-        moved_on: impl FnOnce(),
-        take: impl FnOnce(Frame<'_>) -> R,
-    ) -> Option<R> {
+    pub(crate) fn take_scalar(&mut self, place: u64) -> Option<Frame<'_>> {
         let engine = self.engine.get_mut();
         if place != engine.head {
             return None;
@@ -89,11 +75,10 @@ impl Connection {
         input.start += n;
         *next += 1;
         *head += 1;
-        moved_on();
-        Some(take(frame))
+        Some(frame)
     }
 
-    /// The same, given the bytes of the reply, and nothing else is to be moved on.
+    /// The same with the bytes of the reply, which `take` is given.
     #[inline]
     pub(crate) fn take_bytes(&mut self, place: u64, take: impl FnOnce(&[u8])) -> bool {
         let engine = self.engine.get_mut();
@@ -269,6 +254,20 @@ impl Connection {
 }
 
 impl Engine {
+    /// What [`Connection::send`] does where there may be no room, or for a blocking command.
+    #[inline(never)]
+    fn send_slowly(&mut self, bytes: &[u8], block: Option<Block>) -> Result<u64> {
+        if self.polled {
+            return self.append(bytes, 1);
+        }
+        let place = self.issue_encoded(bytes, block);
+        match Place::of(place) {
+            Place::Ordinary(place) => Ok(place),
+            Place::Failed(number) => Err(self.take_failure(number)),
+            _ => Err(Error::Refused(BUSY)),
+        }
+    }
+
     /// Gives the next places to commands that are encoded, however much is outstanding or has yet to be written.
     fn append(&mut self, bytes: &[u8], count: u64) -> Result<u64> {
         self.check()?;
