@@ -137,7 +137,7 @@ pub(crate) type Stored = SmallVec<[u8; 24]>;
 /// The frames that were read before their handle was waited for, by place.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
-    /// Sorted by place; an empty frame has been taken.
+    /// Sorted by place; an empty frame has been taken, and there is none at either end.
     frames: VecDeque<(u64, Stored)>,
     taken: usize,
 }
@@ -151,19 +151,25 @@ impl Store {
     /// Takes the frame of a place, if it is here.
     pub(crate) fn take(&mut self, place: u64) -> Option<Stored> {
         // Those who wait do so in the order of issue or, now and then, in reverse.
-        let index = if self.frames.back()?.0 == place {
-            self.frames.len() - 1
+        let frame = if self.frames.back()?.0 == place {
+            self.frames.pop_back()?.1
         } else if self.frames.front()?.0 == place {
-            0
+            self.frames.pop_front()?.1
         } else {
-            self.frames.binary_search_by_key(&place, |entry| entry.0).ok()?
+            let index = self.frames.binary_search_by_key(&place, |entry| entry.0).ok()?;
+            let frame = std::mem::take(&mut self.frames[index].1);
+            if frame.is_empty() {
+                return None;
+            }
+            self.taken += 1;
+            frame
         };
-        let frame = std::mem::take(&mut self.frames[index].1);
-        if frame.is_empty() {
-            return None;
+        if self.taken > 0 {
+            self.tidy();
         }
-        self.taken += 1;
-        self.tidy();
+        if self.frames.is_empty() && self.frames.capacity() > 1024 {
+            self.frames = VecDeque::new();
+        }
         Some(frame)
     }
 
@@ -189,9 +195,6 @@ impl Store {
         if self.taken > 64 && self.taken > self.frames.len() / 2 {
             self.frames.retain(|entry| !entry.1.is_empty());
             self.taken = 0;
-        }
-        if self.frames.is_empty() && self.frames.capacity() > 1024 {
-            self.frames = VecDeque::new();
         }
     }
 }
