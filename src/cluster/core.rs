@@ -482,7 +482,22 @@ impl Core {
     }
 
     /// Gives a ticket up: its reply is skipped, and an error accounted for.
+    #[inline]
     pub(super) fn detach(&mut self, ticket: u64) {
+        if self.moved.is_empty()
+            && let Ticket::Sent(n, place) = Ticket::of(ticket)
+            && let Some(node) = self.nodes.get_mut(usize::from(n))
+            && let Some(entry) = node.entry(place)
+        {
+            entry.flags |= flag::DETACHED;
+            return;
+        }
+        self.detach_slowly(ticket);
+    }
+
+    /// The same of any ticket.
+    #[inline(never)]
+    fn detach_slowly(&mut self, ticket: u64) {
         match Ticket::of(ticket) {
             Ticket::Spread(id) => return self.detach_spread(id),
             Ticket::Member(id, index) => return self.detach_member(id, index),
