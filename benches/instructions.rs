@@ -65,8 +65,8 @@ const fn messages(name: &'static str, window: usize, run: fn(&Subscriber, usize)
 }
 
 /// A row on a cluster of three nodes.
-const fn routed(name: &'static str, window: usize, run: fn(&Cluster, usize) -> redefer::Result<()>) -> Row {
-    Row { name, window, limit: None, run: Run::Routed(run) }
+const fn routed(name: &'static str, window: usize, limit: u64, run: fn(&Cluster, usize) -> redefer::Result<()>) -> Row {
+    Row { name, window, limit: Some(limit), run: Run::Routed(run) }
 }
 
 const ROWS: &[Row] = &[
@@ -99,11 +99,11 @@ const ROWS: &[Row] = &[
     messages("message, next", 256, messages_owned),
     messages("message, next", 4096, messages_owned),
     messages("message, next, payload as String", 4096, messages_as_strings),
-    routed("SET on a cluster", 256, routed_set),
-    routed("SET on a cluster", 4096, routed_set),
-    routed("GET into String on a cluster", 256, routed_get),
-    routed("SET on a cluster, detached", 256, routed_set_detached),
-    routed("SET on a cluster, in reverse", 256, routed_set_in_reverse),
+    routed("SET on a cluster", 256, 690, routed_set),
+    routed("SET on a cluster", 4096, 690, routed_set),
+    routed("GET into String on a cluster", 256, 930, routed_get),
+    routed("SET on a cluster, detached", 256, 650, routed_set_detached),
+    routed("SET on a cluster, in reverse", 256, 1020, routed_set_in_reverse),
 ];
 
 /// Keys of different nodes, as long as the one of the other rows.
