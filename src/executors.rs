@@ -1,15 +1,18 @@
 //! Which groups of commands each executor has: one list, so that a group cannot be forgotten on one of them.
 
+use crate::args::{Arguments, Command};
 use crate::batch::Batch;
 use crate::cluster::{
     Cluster, ClusterBatch, ClusterTransaction, SharedCluster, SharedClusterBatch, SharedClusterTransaction,
 };
 use crate::commands::*;
 use crate::connection::Connection;
+use crate::error::Result;
 use crate::idempotent::Idempotent;
 use crate::ring::Ring;
 use crate::shared::{Shared, SharedBatch, SharedTransaction};
 use crate::transaction::Transaction;
+use crate::values::FromReply;
 
 macro_rules! on_all {
     ($($executor:ty),*) => {$(
@@ -48,11 +51,33 @@ impl ClientSettingCommands for &Batch<'_> {}
 impl ClientSettingCommands for &Transaction<'_> {}
 impl ClientSettingCommands for Idempotent<&Connection> {}
 
+// What goes on where it was: each says by which connection a page has come.
+macro_rules! scans_by_one {
+    ($($executor:ty),*) => {$(
+        impl ScanCommands for $executor {
+            fn page<T: FromReply, A: Arguments>(self, command: Command<A>) -> Result<(Origin, Page<T>)> {
+                let before = self.stats().reconnects;
+                let page = self.execute(command).wait()?;
+                Ok((Origin::of_reconnects(before, self.stats().reconnects), page))
+            }
+        }
+    )*};
+}
+
+macro_rules! scans_by_many {
+    ($($executor:ty),*) => {$(
+        impl ScanCommands for $executor {
+            fn page<T: FromReply, A: Arguments>(self, command: Command<A>) -> Result<(Origin, Page<T>)> {
+                self.page_of_key(&command)
+            }
+        }
+    )*};
+}
+
+scans_by_one!(&Connection, &Shared);
+scans_by_many!(&Cluster, &SharedCluster);
+
 // What needs the connection for itself, or changes it.
-impl ScanCommands for &Connection {}
-impl ScanCommands for &Shared {}
-impl ScanCommands for &Cluster {}
-impl ScanCommands for &SharedCluster {}
 impl SessionCommands for &Connection {}
 impl BlockingListCommands for &Connection {}
 impl BlockingSortedSetCommands for &Connection {}

@@ -10,9 +10,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use redefer::cluster::{
-    Cluster, ClusterConfig, ReadFrom, SharedCluster, SharedClusterBatch, SharedClusterScan, slot_of,
-};
+use redefer::cluster::{ClusterConfig, ReadFrom, SharedCluster, SharedClusterBatch, SharedClusterScan};
 use redefer::commands::ScanOptions;
 use redefer::prelude::*;
 use redefer::pubsub::Event;
@@ -496,35 +494,5 @@ fn connections_and_subscribers_of_ones_own_are_opened_beside_it() -> Result<()> 
             }
         }
     }
-    Ok(())
-}
-
-#[test]
-fn a_cursor_is_for_the_server_that_it_has_come_from_and_not_for_one_started_anew() -> Result<()> {
-    // Nothing of it is given up while it is down for a moment.
-    let nodes = testing::Cluster::builder().replicas(0).node_timeout(Duration::from_secs(30));
-    let nodes = nodes.config("appendonly", "yes").config("appendfsync", "always").start().unwrap();
-    let owner = nodes.owner(slot_of(b"one")).unwrap();
-    let single = Cluster::open(support::config_for(&nodes.urls()[0]))?;
-    let cluster = SharedCluster::open(support::config_for(&nodes.urls()[0]))?;
-    let expected: BTreeSet<String> = (0..2000).map(|n| format!("{{one}}{n}")).collect();
-    let batch = cluster.batch();
-    expected.iter().for_each(|key| batch.set(key, 1).detach());
-    batch.finish()?;
-    let options = ScanOptions::new().count(10);
-    let mut scans = (single.scan_with::<String>(options.clone()), cluster.scan_with::<String>(options));
-    let half = |scan: &mut dyn Iterator<Item = Result<String>>| scan.take(1000).collect::<Result<BTreeSet<_>>>();
-    let (mut by_single, mut by_shared) = (half(&mut scans.0)?, half(&mut scans.1)?);
-    nodes.kill(owner);
-    nodes.restart(owner).unwrap();
-    // By another command there is a connection again before the next page is asked for.
-    for get in [&|| single.get::<i64>("{one}1").wait(), &|| cluster.get::<i64>("{one}1").wait()] as [&dyn Fn() -> _; 2]
-    {
-        support::until("the node is back", || Ok(get().is_ok()))?;
-    }
-    by_single.append(&mut scans.0.collect::<Result<_>>()?);
-    by_shared.append(&mut scans.1.collect::<Result<_>>()?);
-    assert!(by_single == expected, "{} of {}", by_single.len(), expected.len());
-    assert!(by_shared == expected, "{} of {}", by_shared.len(), expected.len());
     Ok(())
 }

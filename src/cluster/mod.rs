@@ -37,7 +37,7 @@
 //! | PING, DBSIZE, KEYS, RANDOMKEY, FLUSHALL, FLUSHDB, WAIT, WAITAOF, SCRIPT EXISTS, SCRIPT KILL, FUNCTION LOAD, MEMORY PURGE, CLUSTER SLOT-STATS and the like | to all primaries; the sum, all elements, one element, the least, whether all are so, or the first reply; of the two KILLs the one that has succeeded. The part of a primary that cannot be reached goes to whoever has its slots within the response timeout; WAIT and WAITAOF, which are about one connection's writes, are lost with that |
 //! | CONFIG SET, SCRIPT LOAD, SCRIPT FLUSH, ACL SETUSER, SLOWLOG, LATENCY RESET, PUBSUB and the like | to all nodes, replicas included; a replica that cannot be reached is an error |
 //! | what is about one connection or one node, such as CLIENT, LATENCY LATEST and MEMORY STATS | nowhere: [`Error::Refused`]; [`Cluster::connection_to`] and [`Cluster::connections`] are for that |
-//! | HSCAN, SSCAN and ZSCAN | to the primary that has the key, also with [`ReadFrom`]: a cursor is of use to one server only. If another one takes over between two pages, elements may be missed |
+//! | HSCAN, SSCAN and ZSCAN | to the primary that has the key, also with [`ReadFrom`]: a cursor is of use to one server only. If another one has it at the next page, the iterators begin anew, so that elements come again |
 //! | by name ([`Cluster::command`]) | as the servers say: COMMAND INFO is asked once for each name that is not known here, and COMMAND GETKEYS each time for the few whose keys cannot be found otherwise |
 //!
 //! That is what the servers recommend in COMMAND INFO (`request_policy` and `response_policy`), but for those whose answers cannot be

@@ -5,15 +5,15 @@ use std::io;
 use std::iter::FusedIterator;
 use std::vec;
 
-use super::core::{Core, NO_SLOT, NOWHERE, unsent};
+use super::core::{Core, NO_OWNER, NO_SLOT, NOWHERE, unsent};
 use super::node::flag;
 use super::ticket::Ticket;
 use super::wait::Time;
 use super::{Cluster, Issued};
-use crate::args::cmd;
-use crate::commands::{Page, ScanOptions};
+use crate::args::{Arguments, Command, cmd};
+use crate::commands::{Origin, Page, RESTARTS, ScanOptions};
 use crate::connection::{Stored, decode_whole};
-use crate::error::{Result, WaitError};
+use crate::error::{Error, Result, WaitError};
 use crate::values::FromReply;
 
 /// An iterator over the keys of all primaries, made by [`Cluster::scan`].
@@ -38,6 +38,8 @@ pub(super) struct Walk<T> {
     options: ScanOptions,
     /// A slot of each primary that has not been asked.
     slots: vec::IntoIter<u16>,
+    /// What has kept it from beginning, until that has been told.
+    failed: Option<Error>,
     /// Those that have been asked, or are.
     asked: Vec<u16>,
     current: Option<Current>,
@@ -45,6 +47,7 @@ pub(super) struct Walk<T> {
 }
 
 /// The primary that is being asked.
+#[derive(Clone, Copy)]
 struct Current {
     slot: u16,
     /// Where it is, and the cursor of its next page, when it has answered once.
@@ -62,17 +65,6 @@ pub(super) enum Whom {
     Node(Origin),
 }
 
-/// Where a page has come from: a server that has started anew since is at the same address, and its cursors are other ones.
-#[derive(Clone, Copy)]
-pub(super) struct Origin {
-    pub(super) node: u16,
-    /// The number of the connection.
-    number: u64,
-}
-
-/// How often the keys of one primary are asked for from the beginning.
-const RETRIES: u32 = 15;
-
 impl Cluster {
     /// All keys, each as a `T`. Never blocks before the first one is asked for, unless the topology has to be looked at anew.
     pub fn scan<T: FromReply>(&self) -> ClusterScan<'_, T> {
@@ -85,27 +77,31 @@ impl Cluster {
             core.look_before_all();
             core.slots_of_primaries()
         });
-        ClusterScan { cluster: self, walk: Walk::new(options, slots.unwrap_or_default()) }
+        ClusterScan { cluster: self, walk: Walk::new(options, slots.and_then(|slots| slots)) }
     }
 
-    /// Asks for a page: which node has answered, and what.
+    /// Asks for a page: who has answered, and what.
     fn page(&self, whom: Whom, bytes: &[u8]) -> Result<(Origin, Stored)> {
         self.with(|core| {
             let ticket = core.issue_page(whom, bytes);
-            core.arrive(ticket, &mut Time::usual()).map_err(|error| match error {
-                WaitError::Failed(error) => error,
-                WaitError::Timeout(()) => core.expire(ticket),
-            })?;
-            core.take_page(ticket)
+            core.bring_page(ticket)
         })?
+    }
+
+    /// The same with the page of a key.
+    pub(crate) fn page_of_key<T: FromReply, A: Arguments>(&self, command: &Command<A>) -> Result<(Origin, T)> {
+        let ticket = self.issue(command, 0);
+        let (origin, frame) = self.with(|core| core.bring_page(ticket))??;
+        Ok((origin, decode_whole(&frame)?))
     }
 }
 
 impl Core {
     /// A slot of each primary.
-    pub(super) fn slots_of_primaries(&mut self) -> Vec<u16> {
+    pub(super) fn slots_of_primaries(&mut self) -> Result<Vec<u16>> {
         let primaries = self.primaries().to_vec();
-        primaries.into_iter().filter_map(|n| self.slot_of_primary(n)).collect()
+        let slots: Vec<u16> = primaries.into_iter().filter_map(|n| self.slot_of_primary(n)).collect();
+        if slots.is_empty() { Err(NO_OWNER) } else { Ok(slots) }
     }
 
     pub(super) fn issue_page(&mut self, whom: Whom, bytes: &[u8]) -> u64 {
@@ -117,6 +113,14 @@ impl Core {
             Whom::Node(from) if is_there(self, from) => self.issue_at(from.node, NO_SLOT, bytes, flag::FIXED, None),
             Whom::Node(_) => self.born_failed(unsent(io::Error::from(io::ErrorKind::ConnectionReset).into())),
         }
+    }
+
+    fn bring_page(&mut self, ticket: u64) -> Result<(Origin, Stored)> {
+        self.arrive(ticket, &mut Time::usual()).map_err(|error| match error {
+            WaitError::Failed(error) => error,
+            WaitError::Timeout(()) => self.expire(ticket),
+        })?;
+        self.take_page(ticket)
     }
 
     /// Takes a page that is here, and says who has sent it.
@@ -134,9 +138,19 @@ impl Core {
 
 impl<T: FromReply> Walk<T> {
     /// Through primaries, each known by one of its slots.
-    pub(super) fn new(options: ScanOptions, slots: Vec<u16>) -> Self {
-        let (slots, items) = (slots.into_iter(), Vec::new().into_iter());
-        Walk { options, slots, asked: Vec::new(), current: None, items }
+    pub(super) fn new(options: ScanOptions, slots: Result<Vec<u16>>) -> Self {
+        let (slots, failed) = match slots {
+            Ok(slots) => (slots, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        Walk {
+            options,
+            slots: slots.into_iter(),
+            failed,
+            asked: Vec::new(),
+            current: None,
+            items: Vec::new().into_iter(),
+        }
     }
 
     /// The next key. `ask` issues an encoded command and waits for its reply, which comes with the node that has sent it.
@@ -145,11 +159,14 @@ impl<T: FromReply> Walk<T> {
             if let Some(item) = self.items.next() {
                 return Some(Ok(item));
             }
+            if let Some(error) = self.failed.take() {
+                return Some(Err(error));
+            }
             match self.next_page(&ask) {
                 Ok(Some(items)) => self.items = items.into_iter(),
                 Ok(None) => return None,
                 Err(error) => {
-                    self.slots = Vec::new().into_iter();
+                    (self.slots, self.current) = (Vec::new().into_iter(), None);
                     return Some(Err(error));
                 }
             }
@@ -173,16 +190,18 @@ impl<T: FromReply> Walk<T> {
 
     /// The next page that has keys nobody has seen, if there is one.
     fn next_page(&mut self, ask: impl Fn(Whom, &[u8]) -> Result<(Origin, Stored)>) -> Result<Option<Vec<T>>> {
-        let mut current = match self.current.take() {
+        let mut current = match self.current {
             Some(current) => current,
             None => match self.slots.next() {
                 Some(slot) => Current { slot, at: None, lost: 0 },
                 None => return Ok(None),
             },
         };
+        // Should a panic end this, it is asked again.
+        self.current = Some(current);
         let (origin, page) = loop {
             match self.page(&current, &ask) {
-                Err(error) if current.at.is_some() && error.is_connection_lost() && current.lost < RETRIES => {
+                Err(error) if current.at.is_some() && error.is_connection_lost() && current.lost < RESTARTS => {
                     current = Current { at: None, lost: current.lost + 1, ..current };
                     self.asked.pop();
                 }
@@ -192,6 +211,7 @@ impl<T: FromReply> Walk<T> {
         if current.at.is_none() {
             if self.asked.contains(&origin.node) {
                 // It has taken over the slots of another one, and has been asked for all that it has.
+                self.current = None;
                 return Ok(Some(Vec::new()));
             }
             self.asked.push(origin.node);

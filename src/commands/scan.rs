@@ -1,13 +1,15 @@
 //! SCAN and its kin: pages, and iterators over all of them.
 
 use std::fmt;
+use std::io;
 use std::iter::FusedIterator;
+use std::sync::Arc;
 use std::vec;
 
 use super::parts::{Named, Owned, parts_to_args};
-use crate::args::{ToArg, ToArgs, cmd};
+use crate::args::{Arguments, Command, ToArg, ToArgs, cmd};
 use crate::commands::{Execute, Handle};
-use crate::error::Result;
+use crate::error::{ConnectionLost, Error, Result, Sent};
 use crate::resp::Frame;
 use crate::values::FromReply;
 
@@ -81,7 +83,7 @@ pub trait ScanPageCommands: Execute {
     ///
     /// [SCAN](https://redis.io/docs/latest/commands/scan/)
     fn scan_page<T: FromReply>(self, cursor: u64, options: &ScanOptions) -> Self::Reply<Page<T>> {
-        self.execute(cmd("SCAN").arg(cursor).options(options))
+        self.execute(scan(cursor, options))
     }
 
     /// A page of the fields of a hash and their values.
@@ -95,7 +97,7 @@ pub trait ScanPageCommands: Execute {
         cursor: u64,
         options: &ScanOptions,
     ) -> Self::Reply<Page<(K, V)>> {
-        self.execute(cmd("HSCAN").key(key).arg(cursor).options(options))
+        self.execute(of_key("HSCAN", key, cursor, options))
     }
 
     /// A page of the fields of a hash, without their values.
@@ -109,7 +111,7 @@ pub trait ScanPageCommands: Execute {
         cursor: u64,
         options: &ScanOptions,
     ) -> Self::Reply<Page<T>> {
-        self.execute(cmd("HSCAN").key(key).arg(cursor).options(options).arg("NOVALUES"))
+        self.execute(of_key("HSCAN", key, cursor, options).arg("NOVALUES"))
     }
 
     /// A page of the members of a set.
@@ -118,7 +120,7 @@ pub trait ScanPageCommands: Execute {
     ///
     /// [SSCAN](https://redis.io/docs/latest/commands/sscan/)
     fn sscan_page<T: FromReply>(self, key: impl ToArg, cursor: u64, options: &ScanOptions) -> Self::Reply<Page<T>> {
-        self.execute(cmd("SSCAN").key(key).arg(cursor).options(options))
+        self.execute(of_key("SSCAN", key, cursor, options))
     }
 
     /// A page of the members of a sorted set and their scores.
@@ -132,7 +134,7 @@ pub trait ScanPageCommands: Execute {
         cursor: u64,
         options: &ScanOptions,
     ) -> Self::Reply<Page<(T, f64)>> {
-        self.execute(cmd("ZSCAN").key(key).arg(cursor).options(options))
+        self.execute(of_key("ZSCAN", key, cursor, options))
     }
 
     /// A page of the members of a sorted set, without their scores.
@@ -146,7 +148,7 @@ pub trait ScanPageCommands: Execute {
         cursor: u64,
         options: &ScanOptions,
     ) -> Self::Reply<Page<T>> {
-        self.execute(cmd("ZSCAN").key(key).arg(cursor).options(options).arg("NOSCORES"))
+        self.execute(of_key("ZSCAN", key, cursor, options).arg("NOSCORES"))
     }
 }
 
@@ -176,7 +178,7 @@ pub trait ScanCommands: ScanPageCommands + Copy {
     ///
     /// [SCAN](https://redis.io/docs/latest/commands/scan/)
     fn scan_with<T: FromReply>(self, options: ScanOptions) -> Scan<Self, T> {
-        Scan::new(self, Owned::new(""), options, |on, _, cursor, options| on.scan_page(cursor, options).wait())
+        Scan::new(self, Owned::new(""), options, |on, _, cursor, options| on.page(scan(cursor, options)))
     }
 
     /// The fields of a hash and their values; nothing if there is no such key.
@@ -192,7 +194,9 @@ pub trait ScanCommands: ScanPageCommands + Copy {
     ///
     /// [HSCAN](https://redis.io/docs/latest/commands/hscan/)
     fn hscan_with<K: FromReply, V: FromReply>(self, key: impl ToArg, options: ScanOptions) -> Scan<Self, (K, V)> {
-        Scan::new(self, Owned::new(key), options, |on, key, cursor, options| on.hscan_page(key, cursor, options).wait())
+        Scan::new(self, Owned::new(key), options, |on, key, cursor, options| {
+            on.page(of_key("HSCAN", key, cursor, options))
+        })
     }
 
     /// The fields of a hash, without their values; nothing if there is no such key.
@@ -209,7 +213,7 @@ pub trait ScanCommands: ScanPageCommands + Copy {
     /// [HSCAN](https://redis.io/docs/latest/commands/hscan/)
     fn hscan_novalues_with<T: FromReply>(self, key: impl ToArg, options: ScanOptions) -> Scan<Self, T> {
         Scan::new(self, Owned::new(key), options, |on, key, cursor, options| {
-            on.hscan_novalues_page(key, cursor, options).wait()
+            on.page(of_key("HSCAN", key, cursor, options).arg("NOVALUES"))
         })
     }
 
@@ -226,7 +230,9 @@ pub trait ScanCommands: ScanPageCommands + Copy {
     ///
     /// [SSCAN](https://redis.io/docs/latest/commands/sscan/)
     fn sscan_with<T: FromReply>(self, key: impl ToArg, options: ScanOptions) -> Scan<Self, T> {
-        Scan::new(self, Owned::new(key), options, |on, key, cursor, options| on.sscan_page(key, cursor, options).wait())
+        Scan::new(self, Owned::new(key), options, |on, key, cursor, options| {
+            on.page(of_key("SSCAN", key, cursor, options))
+        })
     }
 
     /// The members of a sorted set and their scores; nothing if there is no such key.
@@ -242,7 +248,9 @@ pub trait ScanCommands: ScanPageCommands + Copy {
     ///
     /// [ZSCAN](https://redis.io/docs/latest/commands/zscan/)
     fn zscan_with<T: FromReply>(self, key: impl ToArg, options: ScanOptions) -> Scan<Self, (T, f64)> {
-        Scan::new(self, Owned::new(key), options, |on, key, cursor, options| on.zscan_page(key, cursor, options).wait())
+        Scan::new(self, Owned::new(key), options, |on, key, cursor, options| {
+            on.page(of_key("ZSCAN", key, cursor, options))
+        })
     }
 
     /// The members of a sorted set, without their scores; nothing if there is no such key.
@@ -259,13 +267,57 @@ pub trait ScanCommands: ScanPageCommands + Copy {
     /// [ZSCAN](https://valkey.io/commands/zscan/)
     fn zscan_noscores_with<T: FromReply>(self, key: impl ToArg, options: ScanOptions) -> Scan<Self, T> {
         Scan::new(self, Owned::new(key), options, |on, key, cursor, options| {
-            on.zscan_noscores_page(key, cursor, options).wait()
+            on.page(of_key("ZSCAN", key, cursor, options).arg("NOSCORES"))
         })
+    }
+
+    /// Issues a command, waits for its reply, and says where that has come from.
+    #[doc(hidden)]
+    fn page<T: FromReply, A: Arguments>(self, command: Command<A>) -> Result<(Origin, Page<T>)> {
+        Ok((Origin::only(), self.execute(command).wait()?))
     }
 }
 
+fn scan(cursor: u64, options: &ScanOptions) -> Command<impl Arguments> {
+    cmd("SCAN").arg(cursor).options(options)
+}
+
+fn of_key<K: ToArg>(name: &'static str, key: K, cursor: u64, options: &ScanOptions) -> Command<impl Arguments> {
+    cmd(name).key(key).arg(cursor).options(options)
+}
+
+/// Which connection a page has come by. A server that has started anew is at the same address, and has other cursors.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// Of a cluster.
+    pub(crate) node: u16,
+    /// Which of the connections; 0 if that is not known.
+    pub(crate) number: u64,
+}
+
+impl Origin {
+    /// Of an executor that has one connection.
+    fn only() -> Self {
+        Origin { node: 0, number: 1 }
+    }
+
+    /// The only connection is made again now and then: how often it had been before the page was asked for, and when that was
+    /// there.
+    pub(crate) fn of_reconnects(before: u64, after: u64) -> Self {
+        Origin { node: 0, number: if before == after { before + 1 } else { 0 } }
+    }
+
+    fn is(self, other: Origin) -> bool {
+        (self.node, self.number) == (other.node, other.number) && self.number != 0
+    }
+}
+
+/// How often a scan begins anew.
+pub(crate) const RESTARTS: u32 = 15;
+
 /// How the page at a cursor is asked for and waited for.
-type Fetch<C, T> = fn(C, &Owned, u64, &ScanOptions) -> Result<Page<T>>;
+type Fetch<C, T> = fn(C, &Owned, u64, &ScanOptions) -> Result<(Origin, Page<T>)>;
 
 /// A lazy, fallible iterator over all elements of a scan: made by [`ScanCommands`].
 ///
@@ -277,6 +329,10 @@ type Fetch<C, T> = fn(C, &Owned, u64, &ScanOptions) -> Result<Page<T>>;
 /// while the scan lasts is given at least once. An element may be given twice, and one that comes or goes meanwhile may
 /// be given or not.
 ///
+/// A cursor is of use to one process of a server only. Where the connection has been made again meanwhile (with a
+/// [policy](crate::Reconnect)), or on a cluster another node has the key, the scan begins anew, so that elements come again. After
+/// fifteen times it ends with [`Error::ConnectionLost`].
+///
 /// # Drop
 ///
 /// Costs nothing: the server keeps nothing for a scan.
@@ -286,14 +342,34 @@ pub struct Scan<C, T> {
     key: Owned,
     options: ScanOptions,
     fetch: Fetch<C, T>,
-    /// The cursor of the next page, while there is one.
+    /// The cursor of the next page, while there is one, and where it has come from.
     next: Option<u64>,
+    origin: Origin,
+    restarts: u32,
     items: vec::IntoIter<T>,
 }
 
 impl<C: Copy, T> Scan<C, T> {
     fn new(on: C, key: Owned, options: ScanOptions, fetch: Fetch<C, T>) -> Self {
-        Scan { on, key, options, fetch, next: Some(0), items: Vec::new().into_iter() }
+        let items = Vec::new().into_iter();
+        Scan { on, key, options, fetch, next: Some(0), origin: Origin::only(), restarts: 0, items }
+    }
+
+    /// The page at a cursor, or if whoever has answered does not know that, the first one.
+    fn page(&mut self, mut cursor: u64) -> Result<Page<T>> {
+        loop {
+            let (origin, page) = (self.fetch)(self.on, &self.key, cursor, &self.options)?;
+            if cursor == 0 || origin.is(self.origin) {
+                self.origin = origin;
+                return Ok(page);
+            }
+            if self.restarts == RESTARTS {
+                let cause = io::Error::other("the server was another one for each page of a scan");
+                return Err(Error::ConnectionLost(Arc::new(ConnectionLost::new(Sent::Fully, cause.into()))));
+            }
+            self.restarts += 1;
+            cursor = 0;
+        }
     }
 }
 
@@ -305,12 +381,10 @@ impl<C: Copy, T> Iterator for Scan<C, T> {
             if let Some(item) = self.items.next() {
                 return Some(Ok(item));
             }
-            let cursor = self.next.take()?;
-            match (self.fetch)(self.on, &self.key, cursor, &self.options) {
-                Ok(page) => {
-                    self.next = Some(page.cursor).filter(|&cursor| cursor != 0);
-                    self.items = page.items.into_iter();
-                }
+            let page = self.page(self.next?);
+            self.next = page.as_ref().ok().map(|page| page.cursor).filter(|cursor| *cursor != 0);
+            match page {
+                Ok(page) => self.items = page.items.into_iter(),
                 Err(error) => return Some(Err(error)),
             }
         }
@@ -336,7 +410,6 @@ mod tests {
 
     use super::*;
     use crate::commands::recorder::{Recorder, sent};
-    use crate::error::Error;
     use crate::resp::Decoder;
 
     impl ScanPageCommands for &Recorder {}
@@ -357,7 +430,8 @@ mod tests {
             Scan::new(self, Owned::new(""), ScanOptions::new(), |on, _, cursor, _| {
                 let mut inner = on.0.borrow_mut();
                 inner.1.push(cursor);
-                inner.0.pop().expect("no page is asked for behind the end")
+                let page = inner.0.pop().expect("no page is asked for behind the end");
+                page.map(|page| (Origin::only(), page))
             })
         }
 
@@ -396,6 +470,36 @@ mod tests {
         assert!(matches!(scan.next(), Some(Ok(1))));
         assert!(matches!(scan.next(), Some(Err(Error::Timeout))));
         assert!(scan.next().is_none());
+    }
+
+    #[test]
+    fn a_cursor_of_another_connection_is_of_no_use() -> Result<()> {
+        /// Says by which connection each page has come.
+        struct Numbers(RefCell<(Vec<u64>, Vec<u64>)>);
+        fn scan(on: &Numbers) -> Scan<&Numbers, u64> {
+            Scan::new(on, Owned::new(""), ScanOptions::new(), |on, _, cursor, _| {
+                let mut inner = on.0.borrow_mut();
+                inner.1.push(cursor);
+                let number = inner.0.pop().unwrap_or(0);
+                // Three pages, with the element 0, 1 and 2.
+                Ok((Origin { node: 0, number }, Page { cursor: (cursor + 1) % 3, items: vec![cursor] }))
+            })
+        }
+        for (numbers, elements, cursors) in [
+            (vec![1, 1, 1], vec![0, 1, 2], vec![0, 1, 2]),
+            (vec![1, 1, 2, 2, 2, 2], vec![0, 1, 0, 1, 2], vec![0, 1, 2, 0, 1, 2]),
+            // Where nobody knows by which one, it is another one.
+            (vec![0, 0, 3, 3, 3], vec![0, 0, 1, 2], vec![0, 1, 0, 1, 2]),
+        ] {
+            let on = Numbers(RefCell::new((numbers.into_iter().rev().collect(), Vec::new())));
+            assert_eq!(scan(&on).collect::<Result<Vec<_>>>()?, elements);
+            assert_eq!(on.0.borrow().1, cursors);
+        }
+        let on = Numbers(RefCell::new((Vec::new(), Vec::new())));
+        let outcome: Vec<_> = scan(&on).collect();
+        assert_eq!(outcome.len(), 1 + RESTARTS as usize + 1);
+        assert!(outcome.last().is_some_and(|last| last.as_ref().is_err_and(Error::is_connection_lost)));
+        Ok(())
     }
 
     #[test]

@@ -4,11 +4,14 @@ use std::fmt;
 use std::iter::FusedIterator;
 
 use super::super::core::Core;
-use super::super::scan::{Origin, Walk, Whom};
+use super::super::scan::{Walk, Whom};
+use super::books::Books;
 use super::{SharedCluster, deadline, settle};
-use crate::commands::ScanOptions;
-use crate::connection::Stored;
+use crate::args::{Arguments, Command};
+use crate::commands::{Origin, ScanOptions};
+use crate::connection::{Stored, decode_whole};
 use crate::error::{Error, Result};
+use crate::shared::turn::Visit;
 use crate::values::FromReply;
 
 /// An iterator over the keys of all primaries, made by [`SharedCluster::scan`].
@@ -57,7 +60,7 @@ impl SharedCluster {
         SharedClusterScan { cluster: self, walk: Walk::new(options, slots) }
     }
 
-    /// Asks for a page: which node has answered, and what.
+    /// Asks for a page: who has answered, and what.
     fn page(&self, whom: Whom, bytes: &[u8]) -> Result<(Origin, Stored)> {
         let nodes = |core: &mut Core| match whom {
             Whom::Owner(slot) => vec![core.slots[usize::from(slot)]],
@@ -65,14 +68,26 @@ impl SharedCluster {
         };
         let mut visit = self.with_room(nodes)?;
         let ticket = visit.wire().issue(|core| core.issue_page(whom, bytes));
-        let mut deadline = deadline(&mut visit);
-        match settle(&mut visit, &mut deadline, |books| books.core().awaited(ticket)) {
-            Ok(()) => visit.wire().core().take_page(ticket),
-            Err(Error::Timeout) => Err(visit.wire().core().expire(ticket)),
-            Err(refused) => {
-                visit.wire().core().detach(ticket);
-                Err(refused)
-            }
+        bring_page(visit, ticket)
+    }
+
+    /// The same with the page of a key.
+    pub(crate) fn page_of_key<T: FromReply, A: Arguments>(&self, command: &Command<A>) -> Result<(Origin, T)> {
+        let ticket = self.issue(command, 0, None);
+        let (origin, frame) = bring_page(self.table.visit(), ticket)?;
+        Ok((origin, decode_whole(&frame)?))
+    }
+}
+
+/// Waits for a page, and says who has sent it.
+fn bring_page(mut visit: Visit<'_, Books>, ticket: u64) -> Result<(Origin, Stored)> {
+    let mut deadline = deadline(&mut visit);
+    match settle(&mut visit, &mut deadline, |books| books.core().awaited(ticket)) {
+        Ok(()) => visit.wire().core().take_page(ticket),
+        Err(Error::Timeout) => Err(visit.wire().core().expire(ticket)),
+        Err(refused) => {
+            visit.wire().core().detach(ticket);
+            Err(refused)
         }
     }
 }
